@@ -1,0 +1,119 @@
+"""Recipes → programs in the cache. Hours of work for nobody: a family that is there is never built again."""
+
+import shutil
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+from . import cached, places, recipes, say, toolchain
+from .errors import ClusterError
+from .recipes import Recipe
+
+# Raised when the way of building changes while the pins do not.
+_HOW = b"trimpath, stripped, vendored copies; 1"
+
+
+def everything() -> None:
+    """Build every family that the cache lacks; then drop Go's build cache, which nothing needs any more."""
+    for recipe in recipes.RECIPES:
+        family(recipe)
+    # A few GB. Modules stay: they are what another version's build would fetch again.
+    scratch = places.cache() / "go" / "build"
+    if scratch.exists() and toolchain.environment()["GOCACHE"] == str(scratch):
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def program(name: str) -> Path:
+    """Return a built program's path."""
+    recipe = next(r for r in recipes.RECIPES if name in r.programs)
+    return family(recipe) / name
+
+
+def argo_crds(kind: str) -> Path:
+    """Return the folder of Argo's CRDs, `full` or `minimal`, as they are in Argo's module."""
+    return family(recipes.by_family("argo")) / "crds" / kind
+
+
+def missing() -> list[Recipe]:
+    """Return the families that are still to be built."""
+    return [recipe for recipe in recipes.RECIPES if not cached.path("tools", _inputs(recipe)).is_dir()]
+
+
+def family(recipe: Recipe) -> Path:
+    """Return the folder with a family's programs, building them if the cache has none."""
+    number = recipes.RECIPES.index(recipe) + 1
+    what = f"build {number} of {len(recipes.RECIPES)}: {recipe.family} ({', '.join(recipe.programs)})"
+    return cached.folder("tools", _inputs(recipe), lambda place: _build(recipe, place), what=what)
+
+
+def _inputs(recipe: Recipe) -> list[bytes]:
+    return [_HOW, repr(recipe).encode(), *recipe.module_files()]
+
+
+def _build(recipe: Recipe, place: Path) -> None:
+    go = toolchain.find()
+    source = place / "source"
+    shutil.copytree(places.TOOLS / recipe.family, source)
+    if recipe.vendored_copies:
+        # A complaint about an embed pattern whose files the archive lacks is expected: only the CLI has them.
+        _go(go, ["mod", "vendor"], source, lenient=True)
+        for destination, origin in recipe.vendored_copies.items():
+            shutil.copyfile(source / "vendor" / origin, source / "vendor" / destination)
+    for name, (module, inside) in recipe.kept.items():
+        _keep(go, module, inside, source, place / name)
+    flags = ["-trimpath", "-buildvcs=false", "-ldflags", _link_flags(recipe.variables.items())]
+    if recipe.vendored_copies:
+        flags.append("-mod=vendor")
+    if len(recipe.programs) == 1:
+        ((name, package),) = recipe.programs.items()
+        # Named, because a main package at a module's root would be called after the version: `v3`.
+        _go(go, ["build", *flags, "-o", str(place / name), package], source)
+    else:
+        _go(go, ["build", *flags, "-o", f"{place}/", *recipe.programs.values()], source)
+    lacking = [name for name in recipe.programs if not (place / name).is_file()]
+    if lacking:
+        raise ClusterError(f"go build of {recipe.family} left out {', '.join(lacking)}")
+    shutil.rmtree(source)
+
+
+def _link_flags(variables: Iterable[tuple[str, str]]) -> str:
+    return " ".join(["-s", "-w", *(f"-X {name}={value}" for name, value in variables)])
+
+
+def _keep(go: Path, module: str, inside: str, source: Path, destination: Path) -> None:
+    answer = subprocess.run(
+        [go, "mod", "download", "-json", module],
+        cwd=source,
+        env=toolchain.environment(),
+        capture_output=True,
+        text=True,
+    )
+    listed = subprocess.run(
+        [go, "list", "-mod=mod", "-m", "-f", "{{.Dir}}", module],
+        cwd=source,
+        env=toolchain.environment(),
+        capture_output=True,
+        text=True,
+    )
+    if listed.returncode != 0 or not listed.stdout.strip():
+        raise ClusterError(f"{module} cannot be had: {answer.stderr}{listed.stderr}")
+    shutil.copytree(Path(listed.stdout.strip()) / inside, destination)
+    # Module caches are read-only, and so would the copy be: `rm -r` of the cache should just work.
+    for entry in [destination, *destination.rglob("*")]:
+        entry.chmod(0o755 if entry.is_dir() else 0o644)
+
+
+def _go(go: Path, arguments: list[str], folder: Path, *, lenient: bool = False) -> None:
+    done = subprocess.run(
+        [go, *arguments],
+        cwd=folder,
+        env=toolchain.environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    if done.returncode != 0 and not lenient:
+        raise ClusterError(f"go {arguments[0]} failed in {folder.parent.name}:\n{done.stdout[-4000:]}")
+    if done.returncode != 0:
+        say.line(f"  go {arguments[0]}: {done.stdout.strip()[-400:]}")

