@@ -1,0 +1,230 @@
+"""The cluster around the API server, as far as a test switches it on: Deployments that become Available."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from datetime import UTC, datetime
+
+from .history import DELETED, Event
+from .kinds import Kind, Manifest
+from .server import FakeApiServer
+from .values import timestamp
+
+MANAGER = "kube-controller-manager"
+_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+
+
+class DeploymentController:
+    """Gives every Deployment a ReplicaSet, Running Pods and, unless told otherwise, the Lease of an Argo child.
+
+    Works at each change while it is on; `broken` names Deployments (as `namespace/name`) whose pods never become ready.
+    """
+
+    def __init__(self, server: FakeApiServer, *, leases: bool = True) -> None:
+        self._server = server
+        self._leases = leases
+        self._dirty: set[tuple[str, str]] = set()
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self.broken: set[str] = set()
+
+    async def __aenter__(self) -> DeploymentController:
+        self.switch_on()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.switch_off()
+
+    def switch_on(self) -> None:
+        """Start working, beginning with what is already there."""
+        self._server.store.listeners.append(self._notice)
+        for obj in self._server.list("Deployment"):
+            self._dirty.add((obj["metadata"]["namespace"], obj["metadata"]["name"]))
+        self._wake.set()
+        self._task = asyncio.create_task(self._run(), name="fake-deployments")
+
+    async def switch_off(self) -> None:
+        """Stop at once; what was made stays."""
+        self._server.store.listeners.remove(self._notice)
+        if self._task:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def renew(self) -> None:
+        """Renew the Lease of every child whose holder still runs."""
+        pods = {pod["metadata"]["name"] for pod in self._server.list("Pod")}
+        for lease in self._server.list("Lease"):
+            if lease["spec"].get("holderIdentity") in pods:
+                where = lease["metadata"]["namespace"], lease["metadata"]["name"]
+                self._server.patch("Lease", *where, {"spec": {"renewTime": _micro()}}, manager="workflow-controller")
+
+    def _notice(self, kind: Kind, event: Event) -> None:
+        metadata = event.obj["metadata"]
+        if kind.kind == "Deployment":
+            self._dirty.add((metadata["namespace"], metadata["name"]))
+        elif kind.kind in ("Pod", "ReplicaSet") and event.type == DELETED:
+            name = metadata.get("annotations", {}).get("fake/deployment")
+            if name:
+                self._dirty.add((metadata["namespace"], name))
+        if self._dirty:
+            self._wake.set()
+
+    async def _run(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            await asyncio.sleep(0)
+            while self._dirty:
+                self._sync(*self._dirty.pop())
+
+    def _sync(self, namespace: str, name: str) -> None:
+        home = self._server.get("Namespace", None, namespace)
+        deployment = self._server.get("Deployment", namespace, name)
+        if (
+            not deployment
+            or not home
+            or {"deletionTimestamp"} & (deployment["metadata"].keys() | home["metadata"].keys())
+        ):
+            return
+        template = deployment["spec"]["template"]
+        digest = _hash(template)
+        replica_set = f"{name}-{digest}"
+        wanted = deployment["spec"].get("replicas", 1)
+        labels = {**template.get("metadata", {}).get("labels", {}), "pod-template-hash": digest}
+        for old in self._server.list("ReplicaSet", namespace):
+            owned = old["metadata"].get("annotations", {}).get("fake/deployment") == name
+            if owned and old["metadata"]["name"] != replica_set:
+                self._server.delete("ReplicaSet", namespace, old["metadata"]["name"], propagationPolicy="Background")
+        owner = self._server.get("ReplicaSet", namespace, replica_set) or self._make_set(
+            deployment, replica_set, labels
+        )
+        pods = [pod for pod in self._server.list("Pod", namespace) if _owned_by(pod, owner)]
+        for extra in pods[wanted:]:
+            self._server.delete("Pod", namespace, extra["metadata"]["name"])
+        pods = pods[:wanted]
+        while len(pods) < wanted:
+            pods.append(self._make_pod(owner, name, template, labels))
+        ready = 0 if f"{namespace}/{name}" in self.broken else len(pods)
+        self._publish(deployment, wanted, ready)
+        if self._leases and pods and ready:
+            self._hold_lease(namespace, name, template, pods[0]["metadata"]["name"])
+
+    def _make_set(self, deployment: Manifest, name: str, labels: dict[str, str]) -> Manifest:
+        spec = {**deployment["spec"], "selector": {"matchLabels": labels}}
+        spec["template"] = {**spec["template"], "metadata": {"labels": labels}}
+        kept = {key: spec[key] for key in ("replicas", "selector", "template") if key in spec}
+        metadata = {
+            **_meta(deployment, name, labels),
+            "annotations": {"fake/deployment": deployment["metadata"]["name"]},
+        }
+        made = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": kept}
+        return self._server.create(made, manager=MANAGER)
+
+    def _make_pod(self, owner: Manifest, name: str, template: Manifest, labels: dict[str, str]) -> Manifest:
+        metadata = {**_meta(owner, "", labels), "generateName": f"{owner['metadata']['name']}-"}
+        metadata["annotations"] = {**template.get("metadata", {}).get("annotations", {}), "fake/deployment": name}
+        del metadata["name"]
+        pod = self._server.create(
+            {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}, manager=MANAGER
+        )
+        broken = f"{metadata['namespace']}/{name}" in self.broken
+        status = {
+            "phase": "Pending" if broken else "Running",
+            "conditions": [_condition("Ready", on=not broken)],
+            "containerStatuses": [
+                {
+                    "name": each["name"],
+                    "ready": not broken,
+                    "restartCount": 0,
+                    "image": each.get("image", ""),
+                    "state": {"waiting": {"reason": "ImagePullBackOff"}}
+                    if broken
+                    else {"running": {"startedAt": timestamp()}},
+                }
+                for each in template["spec"].get("containers", ())
+            ],
+        }
+        return self._server.patch(
+            "Pod", metadata["namespace"], pod["metadata"]["name"], {"status": status}, sub="status", manager="kubelet"
+        )
+
+    def _publish(self, deployment: Manifest, wanted: int, ready: int) -> None:
+        metadata = deployment["metadata"]
+        available = ready >= wanted
+        progress = ("Progressing", "NewReplicaSetAvailable" if available else "ReplicaSetUpdated")
+        status: Manifest = {
+            "observedGeneration": metadata["generation"],
+            "replicas": wanted,
+            "updatedReplicas": wanted,
+            "readyReplicas": ready,
+            "availableReplicas": ready,
+            "unavailableReplicas": wanted - ready or None,
+            "conditions": [_condition("Available", on=available), _condition(progress[0], on=True, reason=progress[1])],
+        }
+        before = deployment.get("status", {})
+        if [c["status"] for c in before.get("conditions", ())] == [c["status"] for c in status["conditions"]]:
+            status["conditions"] = before["conditions"]  # a condition that did not change keeps its time
+        self._server.patch(
+            "Deployment", metadata["namespace"], metadata["name"], {"status": status}, sub="status", manager=MANAGER
+        )
+
+    def _hold_lease(self, namespace: str, name: str, template: Manifest, holder: str) -> None:
+        lease = lease_name(name, namespace, template)
+        spec = {"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": _micro()}
+        found = self._server.get("Lease", namespace, lease)
+        if found is None:
+            metadata = {"name": lease, "namespace": namespace}
+            self._server.create(
+                {
+                    "apiVersion": "coordination.k8s.io/v1",
+                    "kind": "Lease",
+                    "metadata": metadata,
+                    "spec": {**spec, "acquireTime": _micro(), "leaseTransitions": 0},
+                },
+                manager="workflow-controller",
+            )
+        elif found["spec"].get("holderIdentity") != holder:
+            moved = {**spec, "acquireTime": _micro(), "leaseTransitions": found["spec"].get("leaseTransitions", 0) + 1}
+            self._server.patch("Lease", namespace, lease, {"spec": moved}, manager="workflow-controller")
+
+
+def lease_name(name: str, namespace: str, template: Manifest) -> str:
+    """Return the Lease that a child takes: Argo adds its instance ID, which tests give by the LEADER_ELECTION_ID or namespace."""
+    for container in template["spec"].get("containers", ()):
+        for env in container.get("env", ()):
+            if env["name"] in ("INSTANCE_ID", "ARGO_INSTANCE_ID"):
+                return f"workflow-controller-{env['value']}"
+    suffix = name.removeprefix("workflow-controller")
+    return f"workflow-controller-{namespace}{suffix}"
+
+
+def _meta(owner: Manifest, name: str, labels: dict[str, str]) -> Manifest:
+    reference = {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": owner["metadata"]["name"],
+        "uid": owner["metadata"]["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    return {"name": name, "namespace": owner["metadata"]["namespace"], "labels": labels, "ownerReferences": [reference]}
+
+
+def _owned_by(pod: Manifest, owner: Manifest) -> bool:
+    return any(each["uid"] == owner["metadata"]["uid"] for each in pod["metadata"].get("ownerReferences", ()))
+
+
+def _condition(name: str, *, on: bool, reason: str = "") -> Manifest:
+    why = reason or ("MinimumReplicasAvailable" if on else "MinimumReplicasUnavailable")
+    return {"type": name, "status": str(on), "reason": why, "lastTransitionTime": timestamp(), "message": ""}
+
+
+def _hash(template: Manifest) -> str:
+    number = int(hashlib.sha256(json.dumps(template, sort_keys=True).encode()).hexdigest(), 16)
+    return "".join(_ALPHABET[number // len(_ALPHABET) ** place % len(_ALPHABET)] for place in range(10))
+
+
+def _micro() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,125 @@
+"""What goes wrong, as the Status objects that a real API server answers with."""
+
+from __future__ import annotations
+
+from .kinds import Kind, Manifest
+
+
+class ApiError(Exception):
+    """An answer other than success: the HTTP code and the Status body."""
+
+    def __init__(
+        self,
+        code: int,
+        reason: str,
+        message: str,
+        *,
+        details: Manifest | None = None,
+        retry_after: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.retry_after = retry_after
+        self.body: Manifest = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": message,
+            "reason": reason,
+            "details": details or {},
+            "code": code,
+        }
+        if retry_after is not None:
+            self.body["details"]["retryAfterSeconds"] = retry_after
+
+
+def _details(kind: Kind, name: str, **more: object) -> Manifest:
+    group = {"group": kind.group} if kind.group else {}
+    return {"name": name, **group, "kind": kind.plural, **more}
+
+
+def no_such_path() -> ApiError:
+    """Answer for a kind that is not served; clients read it as `the CRD is not there`."""
+    return ApiError(404, "NotFound", "404 page not found")
+
+
+def not_found(kind: Kind, name: str) -> ApiError:
+    """Answer for an object that is not there."""
+    return ApiError(404, "NotFound", f'{kind.resource} "{name}" not found', details=_details(kind, name))
+
+
+def already_exists(kind: Kind, name: str) -> ApiError:
+    """Answer for a create of what exists."""
+    return ApiError(409, "AlreadyExists", f'{kind.resource} "{name}" already exists', details=_details(kind, name))
+
+
+def conflict(kind: Kind, name: str, why: str) -> ApiError:
+    """Answer for a precondition that does not hold."""
+    message = f'Operation cannot be fulfilled on {kind.resource} "{name}": {why}'
+    return ApiError(409, "Conflict", message, details=_details(kind, name))
+
+
+def stale(kind: Kind, name: str) -> ApiError:
+    """Answer for a write that was based on an older resourceVersion."""
+    why = "the object has been modified; please apply your changes to the latest version and try again"
+    return conflict(kind, name, why)
+
+
+def bad_request(message: str) -> ApiError:
+    """Answer for a request that cannot be understood."""
+    return ApiError(400, "BadRequest", message)
+
+
+def invalid(kind: Kind, name: str, field: str, why: str) -> ApiError:
+    """Answer for an object that breaks a rule of its kind."""
+    subject = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
+    details = _details(kind, name, causes=[{"reason": "FieldValueInvalid", "message": why, "field": field}])
+    return ApiError(
+        422, "Invalid", f'{subject} "{name}" is invalid: {field}: {why}', details={**details, "kind": kind.kind}
+    )
+
+
+def terminating(kind: Kind, name: str, namespace: str) -> ApiError:
+    """Answer for a create in a namespace that is being deleted."""
+    why = f"unable to create new content in namespace {namespace} because it is being terminated"
+    cause = {
+        "reason": "NamespaceTerminating",
+        "message": f"namespace {namespace} is being terminated",
+        "field": "metadata.namespace",
+    }
+    message = f'{kind.resource} "{name}" is forbidden: {why}'
+    return ApiError(403, "Forbidden", message, details=_details(kind, name, causes=[cause]))
+
+
+def expired(message: str) -> ApiError:
+    """Answer for a resourceVersion or continue token from before the history begins."""
+    return ApiError(410, "Expired", message)
+
+
+def unauthorized() -> ApiError:
+    """Answer for a token that is not, or no longer, accepted."""
+    return ApiError(401, "Unauthorized", "Unauthorized")
+
+
+def unsupported(content_type: str) -> ApiError:
+    """Answer for a patch type that is not spoken here."""
+    return ApiError(415, "UnsupportedMediaType", f"the body of the request was in an unknown format: {content_type}")
+
+
+def field_conflicts(owners: list[tuple[str, list[str]]]) -> ApiError:
+    """Answer for a server-side apply that would change fields of other managers, named as the server names them."""
+    count = sum(len(fields) for _, fields in owners)
+    causes = [
+        {"reason": "FieldManagerConflict", "message": f"conflict with {owner}", "field": field}
+        for owner, fields in owners
+        for field in fields
+    ]
+    if count == 1:
+        text = f"Apply failed with 1 conflict: conflict with {owners[0][0]}: {owners[0][1][0]}"
+    else:
+        lines = []
+        for owner, fields in owners:
+            lines += [f"conflicts with {owner}:", *(f"- {field}" for field in fields)]
+        text = f"Apply failed with {count} conflicts: " + "\n".join(lines)
+    return ApiError(409, "Conflict", text, details={"causes": causes})

@@ -1,0 +1,349 @@
+"""The objects and their life: create, update, delete, with versions, generations and preconditions.
+
+A stored object is never changed in place, so it can be handed out and kept in the history as it is.
+"""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from . import apply, defaults, problems, rules
+from .history import ADDED, DELETED, MODIFIED, Event, History, Place, place
+from .kinds import Kind, Manifest, Registry
+from .selectors import Predicate
+from .values import clone, merge_patch, timestamp, without_nulls
+
+Key = tuple[str, str]  # namespace ("" for cluster-scoped) and name
+FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
+_KEPT = (
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "name",
+    "namespace",
+)
+
+
+class Store:
+    """Everything that the API server would keep in etcd, and the strategy around each write."""
+
+    def __init__(self, registry: Registry, history: History, clock: Callable[[], str] = timestamp) -> None:
+        self.registry = registry
+        self.history = history
+        self.clock = clock
+        self.listeners: list[Callable[[Kind, Event], None]] = []
+        self._objects: dict[Place, dict[Key, Manifest]] = {}
+
+    # Reading
+
+    def find(self, kind: Kind, namespace: str | None, name: str) -> Manifest | None:
+        """Return an object, or `None`."""
+        return self._objects.get(place(kind), {}).get((namespace or "", name))
+
+    def get(self, kind: Kind, namespace: str | None, name: str) -> Manifest:
+        """Return an object or raise the 404."""
+        found = self.find(kind, namespace, name)
+        if found is None:
+            raise problems.not_found(kind, name)
+        return found
+
+    def list(self, kind: Kind, namespace: str | None = None, predicate: Predicate | None = None) -> list[Manifest]:
+        """Return the objects in the order of their keys, as etcd does."""
+        return [
+            obj
+            for key, obj in sorted(self._objects.get(place(kind), {}).items())
+            if (namespace is None or key[0] == namespace) and (predicate is None or predicate(obj))
+        ]
+
+    def everything(self) -> Iterator[tuple[Kind, Manifest]]:
+        """Walk over all objects of all served kinds."""
+        for kind in self.registry:
+            for obj in list(self._objects.get(place(kind), {}).values()):
+                yield kind, obj
+
+    # Writing
+
+    def create(
+        self, kind: Kind, namespace: str | None, obj: Manifest, *, manager: str, dry_run: bool = False
+    ) -> Manifest:
+        """Create an object for a POST."""
+        new = self._received(kind, namespace, obj, None)
+        metadata = new["metadata"]
+        if metadata.get("resourceVersion"):
+            raise problems.ApiError(500, "InternalError", "resourceVersion should not be set on objects to be created")
+        if not metadata.get("name") and metadata.get("generateName"):
+            metadata["name"] = metadata["generateName"] + "".join(random.choices("bcdfghjklmnpqrstvwxz2456789", k=5))  # noqa: S311
+        if not metadata.get("name"):
+            raise problems.invalid(kind, "", "metadata.name", "Required value: name or generateName is required")
+        self._admit(kind, new)
+        if self.find(kind, namespace, metadata["name"]):
+            raise problems.already_exists(kind, metadata["name"])
+        if kind.status:
+            new.pop("status", None)
+        defaults.fill(kind, new)
+        apply.track(kind, None, new, apply.Owner(manager, apply.UPDATE, kind.api_version), self.clock())
+        return self._born(kind, new, dry_run=dry_run)
+
+    def replace(
+        self,
+        kind: Kind,
+        namespace: str | None,
+        name: str,
+        obj: Manifest,
+        *,
+        manager: str,
+        sub: str = "",
+        dry_run: bool = False,
+    ) -> tuple[int, Manifest]:
+        """Update an object for a PUT; some kinds are created by it."""
+        live = self.find(kind, namespace, name)
+        if live is None:
+            if not kind.create_on_put or sub:
+                raise problems.not_found(kind, name)
+            return 201, self.create(kind, namespace, obj, manager=manager, dry_run=dry_run)
+        if not kind.blind_put and not obj.get("metadata", {}).get("resourceVersion"):
+            why = "Invalid value: 0: must be specified for an update"
+            raise problems.invalid(kind, name, "metadata.resourceVersion", why)
+        return 200, self._update(kind, live, obj, manager=manager, sub=sub, dry_run=dry_run)
+
+    def merge(
+        self,
+        kind: Kind,
+        namespace: str | None,
+        name: str,
+        patch: Manifest,
+        *,
+        manager: str,
+        sub: str = "",
+        dry_run: bool = False,
+    ) -> Manifest:
+        """Apply a JSON merge patch."""
+        live = self.get(kind, namespace, name)
+        return self._update(kind, live, merge_patch(live, patch), manager=manager, sub=sub, dry_run=dry_run)
+
+    def apply(
+        self,
+        kind: Kind,
+        namespace: str | None,
+        name: str,
+        config: Manifest,
+        *,
+        manager: str,
+        force: bool = False,
+        sub: str = "",
+        dry_run: bool = False,
+    ) -> tuple[int, Manifest]:
+        """Apply a configuration server-side."""
+        if config.get("apiVersion") != kind.api_version:
+            raise problems.bad_request(
+                "Incorrect version specified in apply patch. Specified patch version: "
+                f"{config.get('apiVersion')}, expected: {kind.api_version}"
+            )
+        if config.get("metadata", {}).get("managedFields") is not None:
+            raise problems.bad_request("metadata.managedFields must be nil")
+        live = self.find(kind, namespace, name)
+        if live is None and sub:
+            raise problems.not_found(kind, name)
+        config = self._received(
+            kind, namespace, {**config, "metadata": {"name": name, **config.get("metadata", {})}}, name
+        )
+        if live is None and (uid := config["metadata"].get("uid")):
+            why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            raise problems.conflict(kind, name, why)
+        if live is not None:
+            self._check_preconditions(kind, live, config["metadata"])
+        claims = dict(config)
+        if sub:
+            claims = {key: config[key] for key in ("apiVersion", "kind", "status") if key in config} | {"metadata": {}}
+        elif kind.status:
+            claims.pop("status", None)
+        # Go drops nulls after the merge; to claim one is to remove the field.
+        owner = apply.Owner(manager, apply.APPLY, kind.api_version, sub)
+        new = without_nulls(clone(apply.apply(kind, live, claims, owner, self.clock(), force=force)))
+        if live is None:
+            # A resourceVersion is ignored when there is nothing to compare it with: a create-only apply names one.
+            new["metadata"].pop("resourceVersion", None)
+            self._admit(kind, new)
+            defaults.fill(kind, new)
+            return 201, self._born(kind, new, dry_run=dry_run)
+        return 200, self._changed(kind, live, self._prepared(kind, live, new, sub), dry_run=dry_run)
+
+    def delete(
+        self, kind: Kind, namespace: str | None, name: str, options: Manifest | None = None, *, dry_run: bool = False
+    ) -> tuple[bool, Manifest]:
+        """Delete an object, or mark it while finalizers hold it; the answer says whether it is gone."""
+        options = options or {}
+        live = self.get(kind, namespace, name)
+        wanted = options.get("preconditions") or {}
+        for field, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
+            if wanted.get(field) and wanted[field] != live["metadata"][field]:
+                why = (
+                    f"the {label} in the precondition ({wanted[field]}) does not match the {label} in record "
+                    f"({live['metadata'][field]}). The object might have been "
+                    f"{'deleted and then recreated' if field == 'uid' else 'modified'}"
+                )
+                raise problems.conflict(kind, name, why)
+        marked = clone(live)
+        metadata = marked["metadata"]
+        finalizers = [each for each in metadata.get("finalizers", []) if each not in (FOREGROUND, ORPHAN)]
+        policy = options.get("propagationPolicy")
+        if policy == "Foreground":
+            finalizers.append(FOREGROUND)
+        elif policy == "Orphan":
+            finalizers.append(ORPHAN)
+        elif policy is None:
+            finalizers = list(metadata.get("finalizers", []))
+        metadata["finalizers"] = finalizers
+        if not finalizers:
+            del metadata["finalizers"]
+        if not finalizers and kind.kind != "Namespace":
+            if not dry_run:
+                self.remove(kind, live)
+            return True, live
+        if "deletionTimestamp" not in metadata:
+            metadata["deletionTimestamp"] = self.clock()
+            metadata["deletionGracePeriodSeconds"] = 0
+            if "generation" in metadata:
+                metadata["generation"] += 1
+        if kind.kind == "Namespace":
+            if live["metadata"].get("deletionTimestamp"):
+                why = (
+                    "The system is ensuring all content is removed from this namespace.  Upon completion, this "
+                    "namespace will automatically be purged by the system."
+                )
+                raise problems.conflict(kind, name, why)
+            marked["status"] = {**marked.get("status", {}), "phase": "Terminating"}
+        return False, self._changed(kind, live, marked, dry_run=dry_run)
+
+    def remove(self, kind: Kind, live: Manifest) -> None:
+        """Take an object out, whatever holds it, and say so."""
+        metadata = live["metadata"]
+        del self._objects[place(kind)][metadata.get("namespace", ""), metadata["name"]]
+        version = self.history.tick()
+        last = {**live, "metadata": {**metadata, "resourceVersion": str(version)}}
+        self._publish(kind, Event(version, place(kind), DELETED, last, live))
+
+    # The steps of a write
+
+    def _received(self, kind: Kind, namespace: str | None, obj: Any, name: str | None) -> Manifest:
+        if not isinstance(obj, dict) or not isinstance(obj.get("metadata", {}), dict):
+            raise problems.bad_request("the body of the request is not an object")
+        if obj.get("kind", kind.kind) != kind.kind or obj.get("apiVersion", kind.api_version) != kind.api_version:
+            raise problems.bad_request(
+                f"{obj.get('kind')} in version {obj.get('apiVersion')!r} cannot be handled as a {kind.kind}"
+            )
+        new = clone(obj)
+        metadata = new.setdefault("metadata", {})
+        new["apiVersion"], new["kind"] = kind.api_version, kind.kind
+        if name is not None and metadata.get("name", name) != name:
+            why = f"the name of the object ({metadata.get('name')}) does not match the name on the URL ({name})"
+            raise problems.bad_request(why)
+        if kind.namespaced:
+            if metadata.setdefault("namespace", namespace) != namespace:
+                raise problems.bad_request(
+                    "the namespace of the provided object does not match the namespace sent on the request"
+                )
+        else:
+            metadata.pop("namespace", None)
+        return new
+
+    def _admit(self, kind: Kind, new: Manifest) -> None:
+        if not kind.namespaced:
+            return
+        home = self.get(self.registry.named("Namespace"), None, new["metadata"]["namespace"])
+        if home["metadata"].get("deletionTimestamp"):
+            raise problems.terminating(kind, new["metadata"]["name"], home["metadata"]["name"])
+
+    def _born(self, kind: Kind, new: Manifest, *, dry_run: bool) -> Manifest:
+        metadata = new["metadata"]
+        metadata["uid"] = str(uuid.uuid4())
+        metadata["creationTimestamp"] = self.clock()
+        for field in ("resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
+            metadata.pop(field, None)
+        if kind.generation:
+            metadata["generation"] = 1
+        if dry_run:
+            return new
+        version = self.history.tick()
+        metadata["resourceVersion"] = str(version)
+        self._objects.setdefault(place(kind), {})[metadata.get("namespace", ""), metadata["name"]] = new
+        self._publish(kind, Event(version, place(kind), ADDED, new, None))
+        return new
+
+    def _update(self, kind: Kind, live: Manifest, obj: Manifest, *, manager: str, sub: str, dry_run: bool) -> Manifest:
+        new = without_nulls(self._received(kind, live["metadata"].get("namespace"), obj, live["metadata"]["name"]))
+        self._check_preconditions(kind, live, new["metadata"])
+        new = self._prepared(kind, live, new, sub)
+        apply.track(kind, live, new, apply.Owner(manager, apply.UPDATE, kind.api_version, sub), self.clock())
+        return self._changed(kind, live, new, dry_run=dry_run)
+
+    def _check_preconditions(self, kind: Kind, live: Manifest, metadata: Manifest) -> None:
+        """Check the uid and resourceVersion that a body carries."""
+        have, name = live["metadata"], live["metadata"]["name"]
+        if metadata.get("uid") and metadata["uid"] != have["uid"]:
+            why = f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {have['uid']}"
+            raise problems.conflict(kind, name, why)
+        version = metadata.get("resourceVersion")
+        if version and version != "0" and version != have["resourceVersion"]:
+            raise problems.stale(kind, name)
+
+    def _prepared(self, kind: Kind, live: Manifest, new: Manifest, sub: str) -> Manifest:
+        """Keep what this request may not change, and default the rest."""
+        if sub:
+            owners = {key: new["metadata"][key] for key in ("managedFields",) if key in new["metadata"]}
+            status = {"status": new["status"]} if "status" in new else {}
+            rest = {key: value for key, value in clone(live).items() if key != "status"}
+            new = {**rest, **status, "metadata": {**clone(live["metadata"]), **owners}}
+        elif kind.status:
+            new.pop("status", None)
+            if "status" in live:
+                new["status"] = live["status"]
+        for field in _KEPT:
+            new["metadata"].pop(field, None)
+            if field in live["metadata"]:
+                new["metadata"][field] = live["metadata"][field]
+        defaults.fill(kind, new)
+        rules.check_update(kind, live, new)
+        return new
+
+    def _changed(self, kind: Kind, live: Manifest, new: Manifest, *, dry_run: bool) -> Manifest:
+        metadata = new["metadata"]
+        metadata["resourceVersion"] = live["metadata"]["resourceVersion"]
+        if _timeless(new) == _timeless(live):
+            return live
+        if kind.generation and metadata["generation"] == live["metadata"]["generation"] and _counts(kind, live, new):
+            metadata["generation"] += 1
+        if dry_run:
+            return new
+        if metadata.get("deletionTimestamp") and not metadata.get("finalizers") and kind.kind != "Namespace":
+            self.remove(kind, live)
+            return new
+        version = self.history.tick()
+        metadata["resourceVersion"] = str(version)
+        self._objects[place(kind)][metadata.get("namespace", ""), metadata["name"]] = new
+        self._publish(kind, Event(version, place(kind), MODIFIED, new, live))
+        return new
+
+    def _publish(self, kind: Kind, event: Event) -> None:
+        self.history.publish(event)
+        for listener in self.listeners:
+            listener(kind, event)
+
+
+def _timeless(obj: Manifest) -> Manifest:
+    metadata = dict(obj["metadata"])
+    metadata["managedFields"] = [{**entry, "time": None} for entry in metadata.get("managedFields", ())]
+    return {**obj, "metadata": metadata}
+
+
+def _counts(kind: Kind, live: Manifest, new: Manifest) -> bool:
+    """Tell whether a change is one of the desired state."""
+    if not kind.custom:
+        return live.get("spec") != new.get("spec")
+    ignored = {"metadata", "status"} if kind.status else {"metadata"}
+    return {k: v for k, v in live.items() if k not in ignored} != {k: v for k, v in new.items() if k not in ignored}

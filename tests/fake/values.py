@@ -1,0 +1,42 @@
+"""Small operations on JSON values that every part needs."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+
+def clone(value: Any) -> Any:
+    """Copy a JSON value; several times faster than `copy.deepcopy`."""
+    if isinstance(value, dict):
+        return {key: clone(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [clone(inner) for inner in value]
+    return value
+
+
+def merge_patch(target: Any, patch: Any) -> Any:
+    """Apply a JSON merge patch (RFC 7386)."""
+    if not isinstance(patch, dict):
+        return clone(patch)
+    result = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = merge_patch(result.get(key), value)
+    return result
+
+
+def without_nulls(value: Any) -> Any:
+    """Drop null fields, as decoding into a Go struct does."""
+    if isinstance(value, dict):
+        return {key: without_nulls(inner) for key, inner in value.items() if inner is not None}
+    if isinstance(value, list):
+        return [without_nulls(inner) for inner in value]
+    return value
+
+
+def timestamp(moment: datetime | None = None) -> str:
+    """Write a moment as Kubernetes does, to the second."""
+    return (moment or datetime.now(UTC)).strftime("%Y-%m-%dT%H:%M:%SZ")
