@@ -1,0 +1,31 @@
+"""The meta-operator keeps one Argo workflow-controller running in every namespace that opts in.
+
+::
+
+    events, resync ──► a name in the queue ──► reconcile(name):
+                                                 gather   what the API server says now
+                                                 decide   desired state, plan, health: values with a reason
+                                                 act      server-side apply, prune, one status write
+                                               ◄── when to look again
+
+The map, top to bottom; imports point down and `make arch` checks it:
+
+=================  ====================================================================
+`cli`              the command `metaoperator`: run, render, status, env
+`operator`         how the parts are started, supervised and stopped
+`handlers`         kopf: an event becomes a name, nothing else
+`probes`           /healthz, /readyz, /metrics
+`worker`           drains the queue; one namespace's failure stays its own
+`reconcile`        gather, decide, act for one name
+`mirror`           what kopf watches, read through on demand
+`recorder`         Events for people
+`election`         the Lease: who may write, and until when
+`informer`         list and watch, kept true across every kind of cut
+`cluster`          the only module that speaks to Kubernetes
+`sources`          template sets, read from directories
+`settings`         every flag and variable
+`core`             pure: names, model, rendering, planning, health, status
+=================  ====================================================================
+"""
+
+__version__ = "0.1.0"

@@ -1,0 +1,394 @@
+"""The only module that speaks to Kubernetes. Client errors leave it as ours, bodies stay plain mappings.
+
+`kubernetes.aio` brings configuration, authentication, TLS and pooling; the requests themselves are raw, because its
+typed models cost four to six times the CPU (decision 0002).
+"""
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+import aiohttp
+from kubernetes.aio import client as kubernetes_client
+from kubernetes.aio import config as kubernetes_config
+
+from metaoperator import __version__
+from metaoperator.core import names
+from metaoperator.core.errors import ConfigError, Gone, NotLeading, Rejected, RetryableError, Throttled
+from metaoperator.core.model import CRD, Kind, Manifest, Ref
+
+_METADATA: Final = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,application/json"
+_PAGE: Final = 500
+
+
+class Expired(RetryableError):
+    """The resource version or continue token is too old (410): list anew."""
+
+
+class Conflict(RetryableError):
+    """Somebody else was faster, or owns the fields (409): read anew, decide anew."""
+
+
+class Unauthorized(RetryableError):
+    """Our credentials are not accepted (401), also after reading them anew."""
+
+
+class Gate:
+    """Lets writes through until a moment of the event loop's clock that the elector moves forward.
+
+    The check stands directly before each write, and a write that is under way when the gate closes is given up:
+    a replica that was frozen for longer than its term wakes into a closed gate.
+    """
+
+    def __init__(self) -> None:
+        """Start closed."""
+        self._until = 0.0
+
+    def open_until(self, moment: float) -> None:
+        """Let writes through until `moment`; a moment in the past closes the gate."""
+        self._until = moment
+
+    def remaining(self) -> float:
+        """Seconds for which writes may still be sent; 0 or less when closed."""
+        return self._until - asyncio.get_running_loop().time()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What a list or watch asks the server for."""
+
+    kind: Kind
+    label_selector: str = ""
+    field_selector: str = ""
+    metadata_only: bool = False
+    namespace: str = ""
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, (str(self.kind), self.namespace, self.label_selector, self.field_selector)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Resource:
+    plural: str
+    namespaced: bool
+
+
+class Cluster:
+    """One API server, reached with one identity."""
+
+    def __init__(self, *, kubeconfig: str | None, gate: Gate, timeout: float = 20.0) -> None:
+        """`kubeconfig` is a path, or `None` for the pod's own ServiceAccount or the usual kubeconfig."""
+        self.gate = gate
+        self._kubeconfig = kubeconfig
+        self._timeout = timeout
+        self._api: Any = None
+        self._renewal = asyncio.Lock()
+        self._renewed_at = 0.0
+        self._known: dict[str, dict[str, _Resource]] = {}
+
+    async def connect(self) -> None:
+        """Read the credentials; `ConfigError` says which are missing."""
+        self._api = await self._client()
+
+    async def close(self) -> None:
+        """Give the connections back."""
+        if self._api is not None:
+            await self._api.close()
+
+    async def _client(self) -> Any:
+        configuration = kubernetes_client.Configuration()
+        try:
+            if self._kubeconfig is None and _in_pod():
+                kubernetes_config.load_incluster_config(client_configuration=configuration)
+            else:
+                await kubernetes_config.load_kube_config(
+                    config_file=self._kubeconfig, client_configuration=configuration, persist_config=False
+                )
+        except (kubernetes_config.ConfigException, OSError) as exc:
+            raise ConfigError(
+                f"no access to a cluster: {exc}; set KUBECONFIG or --kubeconfig, or run inside a pod"
+            ) from exc
+        configuration.connection_pool_maxsize = 100
+        return kubernetes_client.ApiClient(configuration)
+
+    async def credentials(self) -> dict[str, Any]:
+        """Hand out host, CA and token or client certificate, for kopf's own connections."""
+        configuration = self._api.configuration
+        return {
+            "server": configuration.host,
+            "ca_path": configuration.ssl_ca_cert,
+            "insecure": not configuration.verify_ssl,
+            "certificate_path": configuration.cert_file,
+            "private_key_path": configuration.key_file,
+            "token": _bare(await configuration.get_api_key_with_prefix("BearerToken")),
+        }
+
+    async def renew_credentials(self) -> None:
+        """Read the credentials anew, at most once in five seconds however many ask at a time."""
+        async with self._renewal:
+            now = asyncio.get_running_loop().time()
+            if now - self._renewed_at < 5:
+                return
+            fresh, old = await self._client(), self._api
+            self._api, self._renewed_at = fresh, now
+            await old.close()
+
+    # ---- reading
+
+    async def get(self, ref: Ref) -> Manifest | None:
+        """Read one object; `None` when it is not there. A kind that is not there raises `Gone`."""
+        try:
+            return await self._call("GET", await self._path(ref))
+        except Gone as gone:
+            if gone.kind_missing:
+                raise
+            return None
+
+    async def list_pages(self, selection: Selection, *, limit: int = _PAGE) -> AsyncIterator[Manifest]:
+        """List page by page; each page is the List as sent. `Expired` when paging took too long."""
+        path = await self._collection(selection)
+        query = _query(selection) | {"limit": str(limit)}
+        accept = _METADATA.format("List") if selection.metadata_only else "application/json"
+        token = ""
+        while True:
+            page = await self._call("GET", path, query=query | ({"continue": token} if token else {}), accept=accept)
+            yield page
+            token = page["metadata"].get("continue", "")
+            if not token:
+                return
+
+    async def watch(
+        self, selection: Selection, *, resource_version: str, server_timeout: float, read_timeout: float
+    ) -> AsyncIterator[Manifest]:
+        """Stream watch events from a resource version on, bookmarks included, until either side ends the stream.
+
+        `Expired` for a version that is too old; `RetryableError` for a cut or silent stream and for ERROR events.
+        """
+        query = _query(selection) | {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": resource_version,
+            "timeoutSeconds": str(int(server_timeout)),
+        }
+        accept = _METADATA.format("") if selection.metadata_only else "application/json"
+        timeout = aiohttp.ClientTimeout(total=None, connect=self._timeout, sock_read=read_timeout)
+        try:
+            response = await self._send("GET", await self._collection(selection), query, None, accept, timeout)
+            try:
+                async for line in response.content:
+                    event = json.loads(line)
+                    if event["type"] == "ERROR":
+                        status = event["object"]
+                        raise _error(int(status.get("code") or 500), status, f"watch of {selection}", None)
+                    yield event
+            finally:
+                response.close()
+        except (aiohttp.ClientError, TimeoutError, ValueError) as exc:
+            raise RetryableError(f"watch of {selection} was cut: {exc or type(exc).__name__}") from exc
+
+    # ---- writing
+
+    async def apply(
+        self, manifest: Manifest, *, force: bool, dry_run: bool = False, subresource: str = ""
+    ) -> tuple[Manifest, bool]:
+        """Apply on the server's side as field manager `metaoperator`; tells the object and whether it was created."""
+        path = await self._path(Ref.of(manifest))
+        query = {"fieldManager": names.FIELD_MANAGER, "force": str(force).lower()} | _dry(dry_run)
+        return await self._write(
+            "PATCH", f"{path}/{subresource}" if subresource else path, query, manifest, "application/apply-patch+yaml"
+        )
+
+    async def delete(self, ref: Ref, *, uid: str, foreground: bool = False) -> None:
+        """Delete the object that has this UID; one that is gone already, or was replaced, is left as it is."""
+        body: dict[str, Any] = {"propagationPolicy": "Foreground" if foreground else "Background"}
+        if uid:
+            body["preconditions"] = {"uid": uid}
+        try:
+            await self._write("DELETE", await self._path(ref), {}, body, "application/json")
+        except (Gone, Conflict):
+            return
+
+    async def create(self, manifest: Manifest, *, fenced: bool = True) -> Manifest:
+        """Create an object; `Conflict` when the name is taken."""
+        query = {"fieldManager": names.FIELD_MANAGER}
+        return (await self._write("POST", await self._home(manifest), query, manifest, fenced=fenced))[0]
+
+    async def replace(self, manifest: Manifest, *, fenced: bool = True) -> Manifest:
+        """Replace an object at the resource version it carries; `Conflict` when it moved on."""
+        path = await self._path(Ref.of(manifest))
+        return (await self._write("PUT", path, {"fieldManager": names.FIELD_MANAGER}, manifest, fenced=fenced))[0]
+
+    async def post_event(self, event: Manifest) -> None:
+        """Record an Event for people, or raise it to its next count."""
+        if "series" not in event:
+            await self._write("POST", await self._home(event), {}, event)
+            return
+        path, body = await self._path(Ref.of(event)), {"series": event["series"]}
+        await self._write("PATCH", path, {}, body, "application/merge-patch+json")
+
+    async def _write(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        body: Manifest,
+        content_type: str = "application/json",
+        *,
+        fenced: bool = True,
+    ) -> tuple[Manifest, bool]:
+        limit = self._timeout
+        if fenced:
+            limit = min(limit, self.gate.remaining())
+            if limit <= 0:
+                raise NotLeading("this replica does not lead: nothing is written")
+        try:
+            async with asyncio.timeout(limit):
+                response = await self._request(method, path, query, body, "application/json", content_type)
+        except TimeoutError as exc:
+            raise RetryableError(f"{method} {path} took over {limit:.0f} s") from exc
+        return response
+
+    # ---- plumbing
+
+    async def _call(
+        self, method: str, path: str, *, query: Mapping[str, str] | None = None, accept: str = "application/json"
+    ) -> Manifest:
+        try:
+            async with asyncio.timeout(self._timeout):
+                return (await self._request(method, path, query or {}, None, accept, "application/json"))[0]
+        except TimeoutError as exc:
+            raise RetryableError(f"{method} {path} took over {self._timeout:.0f} s") from exc
+
+    async def _request(
+        self, method: str, path: str, query: Mapping[str, str], body: Manifest | None, accept: str, content_type: str
+    ) -> tuple[Manifest, bool]:
+        timeout = aiohttp.ClientTimeout(total=None)
+        try:
+            response = await self._send(method, path, query, body, accept, timeout, content_type)
+            async with response:
+                return json.loads(await response.read()), response.status == 201
+        except (aiohttp.ClientError, json.JSONDecodeError) as exc:
+            raise RetryableError(f"{method} {path}: {exc or type(exc).__name__}") from exc
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        body: Manifest | None,
+        accept: str,
+        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - aiohttp's own kind of timeout, handed through
+        content_type: str = "application/json",
+    ) -> aiohttp.ClientResponse:
+        for renewed in (False, True):
+            api = self._api
+            headers = {"Accept": accept, "Content-Type": content_type, "User-Agent": f"metaoperator/{__version__}"}
+            token = await api.configuration.get_api_key_with_prefix("BearerToken")
+            if token:
+                headers["Authorization"] = f"Bearer {_bare(token)}"
+            url = f"{api.configuration.host}{path}" + (f"?{urlencode(query)}" if query else "")
+            answer = await api.rest_client.request(method, url, headers=headers, body=body, _request_timeout=timeout)
+            response: aiohttp.ClientResponse = answer.response
+            if response.status < 400:
+                return response
+            async with response:
+                status = _status(await response.read())
+            if response.status == 401 and not renewed:
+                await self.renew_credentials()
+                continue
+            raise _error(response.status, status, f"{method} {path}", response.headers.get("Retry-After"))
+        raise AssertionError("unreachable")
+
+    async def _path(self, ref: Ref) -> str:
+        return f"{await self._collection(Selection(kind=ref.kind, namespace=ref.namespace))}/{quote(ref.name)}"
+
+    async def _home(self, manifest: Manifest) -> str:
+        kind = Kind(manifest["apiVersion"], manifest["kind"])
+        return await self._collection(Selection(kind=kind, namespace=manifest["metadata"].get("namespace", "")))
+
+    async def _collection(self, selection: Selection) -> str:
+        resource = await self._resource(selection.kind)
+        version = selection.kind.api_version
+        base = f"/apis/{version}" if "/" in version else f"/api/{version}"
+        if resource.namespaced and selection.namespace:
+            base += f"/namespaces/{quote(selection.namespace)}"
+        return f"{base}/{resource.plural}"
+
+    async def _resource(self, kind: Kind) -> _Resource:
+        """Ask discovery once per group and version; a kind that is not there is asked for again each time."""
+        known = self._known.get(kind.api_version, {})
+        if kind.kind not in known:
+            version = kind.api_version
+            try:
+                found = await self._call("GET", f"/apis/{version}" if "/" in version else f"/api/{version}")
+            except Gone as gone:
+                raise Gone(f"the API server knows no {version}", kind_missing=True) from gone
+            known = {
+                item["kind"]: _Resource(item["name"], item["namespaced"])
+                for item in found["resources"]
+                if "/" not in item["name"]
+            }
+            self._known[version] = known
+        if kind.kind not in known:
+            raise Gone(f"the API server knows no {kind}", kind_missing=True)
+        return known[kind.kind]
+
+
+def _in_pod() -> bool:
+    return bool(os.environ.get("KUBERNETES_SERVICE_HOST")) and not os.environ.get("KUBECONFIG")
+
+
+def _bare(token: str | None) -> str | None:
+    # The client library hands tokens out with their scheme, in either case.
+    if token and token[:7].lower() == "bearer ":
+        return token[7:]
+    return token
+
+
+def _query(selection: Selection) -> dict[str, str]:
+    pairs = {"labelSelector": selection.label_selector, "fieldSelector": selection.field_selector}
+    return {key: value for key, value in pairs.items() if value}
+
+
+def _dry(dry_run: bool) -> dict[str, str]:  # noqa: FBT001
+    return {"dryRun": "All"} if dry_run else {}
+
+
+def _status(body: bytes) -> Mapping[str, Any]:
+    try:
+        status = json.loads(body)
+    except ValueError:
+        return {"message": body.decode(errors="replace").strip()[:500]}
+    return status if isinstance(status, dict) else {}
+
+
+def _error(code: int, status: Mapping[str, Any], what: str, retry_after: str | None) -> Exception:
+    """Translate an answer of 400 and above into our error tree."""
+    details = status.get("details") or {}
+    message = f"{what}: {status.get('message') or f'HTTP {code}'}"
+    causes = {cause.get("reason") for cause in details.get("causes") or ()}
+    after = details.get("retryAfterSeconds") or (retry_after if (retry_after or "").isdigit() else None)
+    if code == 401:
+        return Unauthorized(message)
+    if code == 404:
+        return Gone(message, kind_missing=not details.get("name"))
+    if code == 409:
+        return Conflict(message)
+    if code == 410:
+        return Expired(message)
+    if code == 403 and "NamespaceTerminating" in causes:
+        return Gone(message)
+    if code == 429 or (code >= 500 and after):
+        return Throttled(message, after=float(after or 1))
+    if 400 <= code < 500:
+        return Rejected(message)
+    return RetryableError(message)
+
+
+async def crd_exists(cluster: Cluster, name: str) -> bool:
+    """Tell whether a CustomResourceDefinition is there: the proof that no object of its kind can be."""
+    return await cluster.get(Ref(CRD, "", name)) is not None

@@ -1,0 +1,1 @@
+"""Deciding: pure functions over frozen values. No I/O, no clock, no randomness, no logging."""

@@ -1,0 +1,90 @@
+"""What can go wrong, drawn as a tree.
+
+::
+
+    MetaoperatorError
+    ├── TerminalError         nothing changes until the input does: Stalled, no quick retry
+    │   ├── TemplateError     a template set cannot be loaded or rendered
+    │   ├── ValuesError       values break the schema or are not a namespace's to set
+    │   ├── Rejected          the API server says no: invalid, forbidden, quota, Pod Security
+    │   └── ConfigError       the operator itself is started wrongly
+    ├── RetryableError        later, with backoff: server errors, timeouts, conflicts
+    │   ├── Throttled         the API server says when
+    │   └── NotLeading        the write gate is closed: another replica writes
+    └── Gone                  the thing we asked about is not there (an answer more than an error)
+
+Anything else is a bug and shows its traceback.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class MetaoperatorError(Exception):
+    """Every error that we raise on purpose."""
+
+
+class TerminalError(MetaoperatorError):
+    """Retrying changes nothing until the input changes."""
+
+
+class ConfigError(TerminalError):
+    """The operator or a command was started with something that cannot work."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One fault a person can mend: where it is, what it is, what to do."""
+
+    where: str
+    what: str
+    cure: str = ""
+    line: int | None = None
+
+    def __str__(self) -> str:
+        place = self.where if self.line is None else f"{self.where}:{self.line}"
+        return f"{place}: {self.what}" + (f" ({self.cure})" if self.cure else "")
+
+
+class _Problems(TerminalError):
+    """Several problems, all told at once."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(map(str, self.problems)))
+
+
+class TemplateError(_Problems):
+    """A template set cannot be loaded, or does not render to what it declares."""
+
+
+class ValuesError(_Problems):
+    """Values break the set's schema, or touch what a namespace may not set."""
+
+
+class Rejected(TerminalError):
+    """The API server refused a request for a reason that a person has to mend."""
+
+
+class RetryableError(MetaoperatorError):
+    """The same request may succeed later."""
+
+
+class Throttled(RetryableError):
+    """The API server asked us to wait `after` seconds."""
+
+    def __init__(self, message: str, *, after: float) -> None:
+        super().__init__(message)
+        self.after = after
+
+
+class NotLeading(RetryableError):
+    """A write was about to be sent without, or after the end of, our term as leader."""
+
+
+class Gone(MetaoperatorError):
+    """The object, or its whole kind, does not exist; `kind_missing` tells which."""
+
+    def __init__(self, message: str, *, kind_missing: bool = False) -> None:
+        super().__init__(message)
+        self.kind_missing = kind_missing

@@ -1,0 +1,90 @@
+"""Our API to the cluster: every label, annotation, condition, reason and fixed name.
+
+What stands here is public: changing a value breaks objects that live in clusters, or people's alerts.
+"""
+
+from enum import StrEnum
+from typing import Final
+
+GROUP: Final = "metaoperator.dev"
+API_VERSION: Final = f"{GROUP}/v1alpha1"
+FIELD_MANAGER: Final = "metaoperator"
+
+OPT_IN_LABEL: Final = f"{GROUP}/workflow-controller"
+OPTED_OUT: Final = "disabled"
+DEFAULT_TEMPLATE_WORD: Final = "enabled"
+DEFAULT_TEMPLATE: Final = "default"
+
+MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
+MANAGED_BY: Final = "metaoperator"
+NAMESPACE_UID_ANNOTATION: Final = f"{GROUP}/namespace-uid"
+RENDERED_ANNOTATION: Final = f"{GROUP}/rendered"
+
+INSTANCE_ID_LABEL: Final = "workflows.argoproj.io/controller-instanceid"
+COMPLETED_LABEL: Final = "workflows.argoproj.io/completed"
+PHASE_LABEL: Final = "workflows.argoproj.io/phase"
+ARGO_API_VERSION: Final = "argoproj.io/v1alpha1"
+
+WORKFLOW_CONTROLLER: Final = "workflow-controller"
+"""Name of the WorkflowController object, of the child's Deployment, and prefix of the child's Lease."""
+
+OPERATOR_NAMESPACE: Final = "metaoperator"
+OPERATOR_LEASE: Final = "metaoperator"
+
+REFUSED_PREFIXES: Final = ("kube-", "openshift-")
+
+
+class Condition(StrEnum):
+    """Condition types of our kinds, with the meaning kstatus gives them."""
+
+    READY = "Ready"
+    RECONCILING = "Reconciling"
+    STALLED = "Stalled"
+
+
+class Health(StrEnum):
+    """Health of one object or child, in the words of kstatus."""
+
+    CURRENT = "Current"
+    IN_PROGRESS = "InProgress"
+    FAILED = "Failed"
+    TERMINATING = "Terminating"
+    NOT_FOUND = "NotFound"
+    UNKNOWN = "Unknown"
+
+
+class Reason(StrEnum):
+    """Reasons of conditions and Events. A condition, its Event, its log line and its test use the same word."""
+
+    # Ready
+    LEADING = "Leading"
+    INSTALLING = "Installing"
+    DEPLOYMENT_PROGRESSING = "DeploymentProgressing"
+    DEPLOYMENT_FAILED = "DeploymentFailed"
+    POD_FAILING = "PodFailing"
+    LEASE_MISSING = "LeaseMissing"
+    LEASE_STALE = "LeaseStale"
+    LEASE_FOREIGN = "LeaseForeign"
+    # Not served
+    NOT_OPTED_IN = "NotOptedIn"
+    NAMESPACE_REFUSED = "NamespaceRefused"
+    PAUSED = "Paused"
+    # Stalled
+    TEMPLATE_NOT_FOUND = "TemplateNotFound"
+    TEMPLATE_INVALID = "TemplateInvalid"
+    VALUES_INVALID = "ValuesInvalid"
+    INSTANCE_ID_UNSUPPORTED = "InstanceIDUnsupported"
+    CONFLICT = "Conflict"
+    REJECTED = "Rejected"
+    ARGO_CRDS_MISSING = "ArgoCRDsMissing"
+    # Leaving
+    DRAINING = "Draining"
+    REMOVING = "Removing"
+    REMOVED = "Removed"
+    # What was done
+    CREATED = "Created"
+    DRIFT = "Drift"
+    CHANGED = "Changed"
+    PRUNED = "Pruned"
+    SETTLED = "Settled"
+    LOADED = "Loaded"

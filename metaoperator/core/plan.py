@@ -1,0 +1,194 @@
+"""Desired against observed → steps, each with a reason. What is not ours is held, never touched.
+
+Ours = our label, our field manager and the annotation with the namespace's UID. A copy of one of our objects in
+another namespace, or one that survived in a re-created namespace's name, carries another UID and is not ours.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from metaoperator.core import names
+from metaoperator.core.model import DEPLOYMENT, Manifest, Ref
+from metaoperator.core.names import Reason
+
+
+class Verb(StrEnum):
+    """What to do with one object."""
+
+    CREATE = "create"
+    APPLY = "apply"
+    KEEP = "keep"
+    PRUNE = "prune"
+    HOLD = "hold"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One object and what to do with it. `manifest` is there for create and apply, `uid` for apply and prune."""
+
+    verb: Verb
+    ref: Ref
+    reason: Reason
+    message: str = ""
+    manifest: Manifest | None = None
+    uid: str = ""
+
+
+Answers = Mapping[Ref, tuple[str, str]]
+"""What applies and dry-runs told: the differences (second) with which a rendered digest (first) is in sync."""
+
+_LIST_KEYS: Final = ("name", "mountPath", "containerPort", "port", "key")
+
+
+def is_ours(live: Manifest, namespace_uid: str) -> bool:
+    """Tell whether a live object is ours in this incarnation of the namespace."""
+    meta = live["metadata"]
+    return (
+        (meta.get("labels") or {}).get(names.MANAGED_BY_LABEL) == names.MANAGED_BY
+        and (meta.get("annotations") or {}).get(names.NAMESPACE_UID_ANNOTATION) == namespace_uid
+        and any(entry.get("manager") == names.FIELD_MANAGER for entry in meta.get("managedFields") or ())
+    )
+
+
+def differences(rendered: Any, live: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Name every rendered leaf that the live object does not hold, with what it holds instead.
+
+    Lists whose items have a key of their own are compared by that key, so that another manager's sidecar is no
+    drift; other lists are compared whole. Empty mappings and lists have no leaves: the API server drops them.
+    """
+    if isinstance(rendered, Mapping):
+        below = live if isinstance(live, Mapping) else {}
+        for key, value in rendered.items():
+            yield from differences(value, below.get(key), f"{path}.{key}" if path else key)
+    elif isinstance(rendered, list):
+        yield from _list_differences(rendered, live if isinstance(live, list) else [], path)
+    elif rendered != live or isinstance(rendered, bool) != isinstance(live, bool):
+        yield path, live
+
+
+def _list_differences(rendered: Sequence[Any], live: Sequence[Any], path: str) -> Iterator[tuple[str, Any]]:
+    key = _list_key(rendered)
+    if key is not None:
+        by_key = {item.get(key): item for item in live if isinstance(item, Mapping)}
+        for item in rendered:
+            yield from differences(item, by_key.get(item[key]), f"{path}[{item[key]}]")
+    elif len(rendered) != len(live):
+        yield path, live
+    else:
+        for index, (item, found) in enumerate(zip(rendered, live, strict=True)):
+            yield from differences(item, found, f"{path}[{index}]")
+
+
+def _list_key(rendered: Sequence[Any]) -> str | None:
+    for key in _LIST_KEYS:
+        found = [item.get(key) if isinstance(item, Mapping) else None for item in rendered]
+        if found and None not in found and len(set(map(str, found))) == len(found):
+            return key
+    return None
+
+
+def build(
+    desired: Sequence[Manifest],
+    observed: Mapping[Ref, Manifest],
+    *,
+    namespace_uid: str,
+    answers: Answers,
+) -> tuple[Step, ...]:
+    """Plan one namespace: the desired documents in their order, then what to prune, sorted.
+
+    `observed` holds the live objects that carry our label. Planning what was just applied keeps everything.
+    """
+    steps = [_step(manifest, observed.get(Ref.of(manifest)), namespace_uid, answers) for manifest in desired]
+    wanted = {Ref.of(manifest) for manifest in desired}
+    steps += [
+        Step(verb=Verb.PRUNE, ref=ref, reason=Reason.PRUNED, message="no longer rendered", uid=live["metadata"]["uid"])
+        for ref, live in sorted(observed.items())
+        if ref not in wanted and is_ours(live, namespace_uid) and "deletionTimestamp" not in live["metadata"]
+    ]
+    return tuple(steps)
+
+
+def _step(manifest: Manifest, live: Manifest | None, namespace_uid: str, answers: Answers) -> Step:
+    ref = Ref.of(manifest)
+    if live is None:
+        return Step(verb=Verb.CREATE, ref=ref, reason=Reason.CREATED, manifest=manifest)
+    if not is_ours(live, namespace_uid):
+        return conflict(ref, live)
+    uid = live["metadata"]["uid"]
+    if "deletionTimestamp" in live["metadata"]:
+        return Step(verb=Verb.HOLD, ref=ref, reason=Reason.REMOVING, message=f"{ref} is being deleted; made anew after")
+    apart = sorted(differences(manifest, live), key=lambda item: item[0])
+    if not apart or answers.get(ref) == (rendered_digest(manifest), repr(apart)):
+        return Step(verb=Verb.KEEP, ref=ref, reason=Reason.SETTLED, uid=uid)
+    changed = rendered_digest(manifest) != rendered_digest(live)
+    paths = [path for path, _ in apart if not path.endswith(names.RENDERED_ANNOTATION)]
+    return Step(
+        verb=Verb.APPLY,
+        ref=ref,
+        reason=Reason.CHANGED if changed else Reason.DRIFT,
+        message=f"{ref}: {', '.join(paths[:5]) or 'fields no longer rendered'}{' …' if len(paths) > 5 else ''}",
+        manifest=manifest,
+        uid=uid,
+    )
+
+
+def answer(manifest: Manifest, live: Manifest) -> tuple[str, str]:
+    """Describe how `live` differs from `manifest`, in the form that `build` looks up in `answers`."""
+    return rendered_digest(manifest), repr(sorted(differences(manifest, live), key=lambda item: item[0]))
+
+
+def conflict(ref: Ref, live: Manifest) -> Step:
+    """Hold an object of a name that we need, but that somebody else made."""
+    managers = sorted({entry.get("manager", "?") for entry in live["metadata"].get("managedFields") or ()})
+    return Step(
+        verb=Verb.HOLD,
+        ref=ref,
+        reason=Reason.CONFLICT,
+        message=f"{ref} exists and is not ours (managed by {', '.join(managers) or 'somebody else'}): "
+        "rename or delete it, and it is installed at once",
+    )
+
+
+def rendered_digest(manifest: Manifest) -> str:
+    """Read the digest that marks which rendered bytes an object was applied from."""
+    return str((manifest["metadata"].get("annotations") or {}).get(names.RENDERED_ANNOTATION, ""))
+
+
+def removal(
+    observed: Mapping[Ref, Manifest],
+    *,
+    namespace_uid: str,
+    lease: Ref,
+    lease_exists: bool,
+    pods: Collection[str],
+) -> tuple[Step, ...]:
+    """Plan the way out of a namespace that has drained; empty when nothing of ours is left.
+
+    The child goes first, and everything that it needs or makes while it lives (its ConfigMap: losing it is fatal;
+    its Lease: it would make it anew) only when its last pod is gone.
+    """
+    ours = {ref: live for ref, live in sorted(observed.items()) if is_ours(live, namespace_uid)}
+    workloads = {ref: live for ref, live in ours.items() if ref.kind == DEPLOYMENT}
+    if workloads or pods:
+        waiting = f"waits for {', '.join([*map(str, workloads), *sorted(pods)])} to be gone"
+        return tuple(
+            Step(verb=Verb.HOLD, ref=ref, reason=Reason.REMOVING, message=waiting)
+            if "deletionTimestamp" in live["metadata"] or ref not in workloads
+            else _prune(ref, live)
+            for ref, live in ours.items()
+        ) or (Step(verb=Verb.HOLD, ref=lease, reason=Reason.REMOVING, message=waiting),)
+    steps = [_prune(ref, live) for ref, live in ours.items() if "deletionTimestamp" not in live["metadata"]]
+    steps += [
+        Step(verb=Verb.HOLD, ref=ref, reason=Reason.REMOVING, message=f"{ref} is being deleted")
+        for ref, live in ours.items()
+        if "deletionTimestamp" in live["metadata"]
+    ]
+    if lease_exists:
+        steps.append(Step(verb=Verb.PRUNE, ref=lease, reason=Reason.PRUNED, message="the child's Lease"))
+    return tuple(steps)
+
+
+def _prune(ref: Ref, live: Manifest) -> Step:
+    return Step(verb=Verb.PRUNE, ref=ref, reason=Reason.PRUNED, message="opted out", uid=live["metadata"]["uid"])

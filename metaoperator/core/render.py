@@ -1,0 +1,279 @@
+"""Template set + values + namespace → the documents that the namespace should hold. The same bytes every time.
+
+Only administrators' templates are templates. Values, labels and annotations are data and never rendered again;
+the sandbox is the second line of defence, not the wall.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import jinja2
+import jinja2.exceptions
+import jinja2.sandbox
+
+from metaoperator.core import names, strictyaml, values
+from metaoperator.core.errors import Problem, TemplateError
+from metaoperator.core.model import Desired, Kind, Manifest, Namespace, Ref, Shard, TemplateSet
+
+TEMPLATE_SUFFIX: Final = ".yaml.j2"
+MAX_DOCUMENT_BYTES: Final = 900_000
+_REMOVED_FILTERS: Final = frozenset(
+    # Unbounded output, randomness, or attribute access by name (facts: Jinja's sandbox does not limit these).
+    {"attr", "center", "format", "indent", "map", "pprint", "random", "urlize", "wordwrap", "xmlattr"}
+)
+_REMOVED_GLOBALS: Final = frozenset({"cycler", "joiner", "lipsum", "namespace"})
+_APPLY_LAST: Final = frozenset({"Deployment", "StatefulSet", "DaemonSet", "Job"})
+
+
+class _Sandbox(jinja2.sandbox.ImmutableSandboxedEnvironment):
+    """Immutable data, no dunder access, and no operator that turns a byte of template into a gigabyte."""
+
+    intercepted_binops = frozenset({"*", "**", "%"})
+
+    def call_binop(self, context: jinja2.runtime.Context, operator: str, left: Any, right: Any) -> Any:
+        if operator == "**" or not isinstance(left, int | float) or not isinstance(right, int | float):
+            raise jinja2.exceptions.SecurityError(f"operator {operator!r} works on numbers only, and ** not at all")
+        return super().call_binop(context, operator, left, right)
+
+
+def q(value: Any) -> str:
+    """Write any value as JSON, which is YAML too: the one way to put data into a manifest."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)
+
+
+def digest(text: str) -> str:
+    """Shorten a text to 16 hex digits that change with it."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _environment(template_set: TemplateSet) -> jinja2.Environment:
+    def source(name: str) -> tuple[str, str, None] | None:
+        text = template_set.files.get(name)
+        # The name in place of a path makes the traceback's frame, and so the error's line, the template's own.
+        return None if text is None else (text, name, None)
+
+    env = _Sandbox(
+        undefined=jinja2.StrictUndefined,
+        loader=jinja2.FunctionLoader(source),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        optimized=False,
+        cache_size=-1,
+    )
+    for name in _REMOVED_FILTERS:
+        env.filters.pop(name, None)
+    for name in _REMOVED_GLOBALS:
+        env.globals.pop(name, None)
+    env.filters |= {"q": q, "to_yaml": strictyaml.dump, "digest": digest, "merge": values.merge}
+    return env
+
+
+class Program:
+    """A template set, compiled once. `desired` is a pure function of its arguments."""
+
+    def __init__(self, template_set: TemplateSet) -> None:
+        """Compile every template, or raise `TemplateError` with every syntax error found."""
+        self.template_set = template_set
+        self._env = _environment(template_set)
+        self._templates: dict[str, jinja2.Template] = {}
+        problems: list[Problem] = []
+        for name in sorted(template_set.files):
+            try:
+                compiled = self._env.get_template(name)
+            except jinja2.TemplateSyntaxError as exc:
+                problems.append(_problem(exc, name))
+            else:
+                if name.endswith(TEMPLATE_SUFFIX) and not name.startswith("_"):
+                    self._templates[name] = compiled
+        if problems:
+            raise TemplateError(problems)
+
+    def revision(self, fleet_values: values.Values) -> str:
+        """Digest what all namespaces have in common: the set's bytes and the fleet's values."""
+        return digest(q([self.template_set.digest, fleet_values]))[:10]
+
+    def desired(
+        self,
+        namespace: Namespace,
+        shard: Shard,
+        *,
+        template_name: str,
+        fleet_values: values.Values,
+        namespace_values: values.Values,
+    ) -> Desired:
+        """Render the set for one namespace.
+
+        `ValuesError` and `TemplateError` carry every problem at once. Documents carry our mark, stand in the
+        order in which they are applied, and contain no null.
+        """
+        merged = values.effective(self.template_set, fleet=fleet_values, namespace=namespace_values)
+        context = {
+            "namespace": {
+                "name": namespace.name,
+                "uid": namespace.uid,
+                "labels": dict(namespace.labels),
+                "annotations": dict(namespace.annotations),
+            },
+            "shard": {"index": shard.index, "name": shard.name, "instance_id": shard.instance_id},
+            "values": merged,
+            "template": {"name": template_name, "set": self.template_set.name},
+        }
+        problems: list[Problem] = []
+        found: dict[Ref, Manifest] = {}
+        for file, template in self._templates.items():
+            try:
+                document = _document(file, template, context)
+                if document is None:
+                    continue
+                _check(file, document, namespace, self.template_set.kinds)
+            except TemplateError as exc:
+                problems += exc.problems
+                continue
+            marked = mark(document, namespace)
+            if (ref := Ref.of(marked)) in found:
+                problems.append(
+                    Problem(where=file, what=f"{ref} is rendered twice", cure="give one of them a new name")
+                )
+            found[ref] = marked
+        if problems:
+            raise TemplateError(problems)
+        ordered = sorted(found, key=lambda ref: (ref.kind.kind in _APPLY_LAST, ref))
+        documents = tuple(found[ref] for ref in ordered)
+        return Desired(
+            documents=documents,
+            revision=digest("\n".join(map(q, documents)))[:10],
+            version=str(merged.get("version", "")),
+        )
+
+
+def mark(document: Manifest, namespace: Namespace) -> Manifest:
+    """Put namespace and our mark on a document.
+
+    The digest of the rendered bytes is part of the mark: a field that a newer template no longer renders differs
+    in nothing that we could compare, and only an apply takes it away.
+    """
+    meta = dict(document["metadata"])
+    meta["namespace"] = namespace.name
+    meta["labels"] = dict(meta.get("labels") or {}) | {names.MANAGED_BY_LABEL: names.MANAGED_BY}
+    meta["annotations"] = dict(meta.get("annotations") or {}) | {names.NAMESPACE_UID_ANNOTATION: namespace.uid}
+    marked = _without_nulls({**document, "metadata": meta})
+    marked["metadata"]["annotations"][names.RENDERED_ANNOTATION] = digest(q(marked))
+    return marked  # type: ignore[no-any-return]
+
+
+def _without_nulls(value: Any) -> Any:
+    # The API server drops nulls, so a rendered null would differ from the live object for ever.
+    if isinstance(value, Mapping):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value
+
+
+def _document(file: str, template: jinja2.Template, context: Mapping[str, Any]) -> Manifest | None:
+    try:
+        text = template.render(context)
+    except Exception as exc:  # whatever a template manages to raise is the template's fault
+        raise TemplateError([_problem(exc, file)]) from exc
+    if len(text.encode()) > MAX_DOCUMENT_BYTES:
+        raise TemplateError(
+            [
+                Problem(
+                    where=file,
+                    what=f"renders to {len(text.encode())} bytes, over the limit of {MAX_DOCUMENT_BYTES}",
+                    cure="split the object",
+                )
+            ]
+        )
+    if not text.strip():
+        return None
+    try:
+        document = strictyaml.load(text)
+    except strictyaml.StrictYamlError as exc:
+        raise TemplateError([Problem(where=file, what=f"rendered YAML: {exc.what}{_excerpt(text, exc.line)}")]) from exc
+    if document is None:
+        return None
+    if not isinstance(document, dict):
+        raise TemplateError(
+            [
+                Problem(
+                    where=file, what="renders to something that is not an object", cure="one Kubernetes object per file"
+                )
+            ]
+        )
+    return document
+
+
+def _check(file: str, document: Manifest, namespace: Namespace, kinds: frozenset[Kind]) -> None:
+    meta = document.get("metadata")
+    name = meta.get("name") if isinstance(meta, Mapping) else None
+    fields = (document.get("apiVersion"), document.get("kind"), name)
+    if not all(isinstance(text, str) and text for text in fields):
+        raise TemplateError(
+            [
+                Problem(
+                    where=file,
+                    what="apiVersion, kind and metadata.name must be text",
+                    cure="write scalars with the filter q, for example name: {{ shard.name | q }}",
+                )
+            ]
+        )
+    problems = list(_faults(file, document, namespace, kinds))
+    if problems:
+        raise TemplateError(problems)
+
+
+def _faults(file: str, document: Manifest, namespace: Namespace, kinds: frozenset[Kind]) -> Iterator[Problem]:
+    kind = Kind(document["apiVersion"], document["kind"])
+    if kind not in kinds:
+        yield Problem(
+            where=file,
+            what=f"{kind} is not among the kinds that the set declares",
+            cure="add it to kinds in template.yaml",
+        )
+    target = document["metadata"].get("namespace", namespace.name)
+    if target != namespace.name:
+        yield Problem(
+            where=file,
+            what=f"the object is for namespace {target!r}, not for {namespace.name!r}",
+            cure="leave metadata.namespace out: it is filled in",
+        )
+    if "status" in document:
+        yield Problem(where=file, what="renders a status", cure="leave it out: status belongs to the API server")
+
+
+def _problem(exc: BaseException, file: str) -> Problem:
+    if isinstance(exc, jinja2.TemplateSyntaxError):
+        return Problem(where=exc.name or file, line=exc.lineno, what=exc.message or "syntax error")
+    where, line = _frame(exc, file)
+    if isinstance(exc, jinja2.UndefinedError):
+        cure = (
+            "if this is an Argo variable, write it as a value or between {% raw %} and {% endraw %}; "
+            "if it may be missing, use default()"
+        )
+        return Problem(where=where, line=line, what=str(exc.message), cure=cure)
+    return Problem(where=where, line=line, what=f"{type(exc).__name__}: {exc}")
+
+
+def _frame(exc: BaseException, file: str) -> tuple[str, int | None]:
+    """Find the innermost frame that is a template: Jinja rewrites its file name and line to the template's own."""
+    where: str = file
+    line: int | None = None
+    trace = exc.__traceback__
+    while trace is not None:
+        name = trace.tb_frame.f_code.co_filename
+        if name.endswith(".j2"):
+            where, line = name, trace.tb_lineno
+        trace = trace.tb_next
+    return where, line
+
+
+def _excerpt(text: str, line: int | None, around: int = 1) -> str:
+    if line is None:
+        return ""
+    rows = text.splitlines()
+    shown = range(max(1, line - around), min(len(rows), line + around) + 1)
+    return "\n" + "\n".join(f"  {'>' if n == line else ' '} {n:4} | {rows[n - 1]}" for n in shown)

@@ -1,0 +1,147 @@
+"""What we publish: the status of a WorkflowController and of a ControllerTemplate, kstatus rules.
+
+Status is a view. It is computed anew on each look; only `lastTransitionTime` is carried over.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from metaoperator.core.health import Verdict
+from metaoperator.core.model import WorkCount
+from metaoperator.core.names import Condition, Health, Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """A reason and a message: why something stalls, or what is under way."""
+
+    reason: Reason
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """All that one look at a namespace has to tell."""
+
+    generation: int
+    verdict: Verdict
+    stalled: Note | None = None
+    reconciling: Note | None = None
+    template: str = ""
+    revision: str = ""
+    version: str = ""
+    instance_id: str = ""
+    leader: str = ""
+    work: WorkCount | None = None
+    inventory: Sequence[str] = ()
+
+
+def workflow_controller(view: View, previous: Mapping[str, Any], *, now: datetime) -> dict[str, Any]:
+    """Compose the status of a WorkflowController; empty fields are left out.
+
+    Stalled wins over the child's own health: READY then says what a person has to mend, although the child may
+    go on working as it was.
+    """
+    verdict = view.verdict
+    ready = "True" if verdict.health is Health.CURRENT else "Unknown" if verdict.health is Health.UNKNOWN else "False"
+    told = Note(reason=verdict.reason, message=verdict.message)
+    if view.stalled is not None:
+        ready, told = "False", view.stalled
+    busy = view.reconciling
+    if busy is None and view.stalled is None and verdict.health in {Health.IN_PROGRESS, Health.NOT_FOUND}:
+        busy = told
+    status: dict[str, Any] = {
+        "observedGeneration": view.generation,
+        "conditions": conditions(
+            [
+                (Condition.READY, ready, told),
+                (Condition.RECONCILING, *_abnormal(busy)),
+                (Condition.STALLED, *_abnormal(view.stalled)),
+            ],
+            previous.get("conditions") or (),
+            generation=view.generation,
+            now=now,
+        ),
+        "template": view.template,
+        "revision": view.revision,
+        "version": view.version,
+        "instanceID": view.instance_id,
+        "leader": view.leader,
+        "inventory": sorted(view.inventory),
+    }
+    if view.work is not None:
+        status["workflows"] = {"running": view.work.running, "pending": view.work.pending}
+    return {key: value for key, value in status.items() if value not in ("", [])}
+
+
+def controller_template(
+    *,
+    generation: int,
+    fault: Note | None,
+    revision: str,
+    total: int,
+    ready: int,
+    previous: Mapping[str, Any],
+    now: datetime,
+) -> dict[str, Any]:
+    """Compose the status of a ControllerTemplate: can its set be used, and by how many namespaces it is."""
+    told = fault or Note(reason=Reason.LOADED, message="the template set is loaded")
+    status: dict[str, Any] = {
+        "observedGeneration": generation,
+        "conditions": conditions(
+            [(Condition.READY, "False" if fault else "True", told), (Condition.STALLED, *_abnormal(fault))],
+            previous.get("conditions") or (),
+            generation=generation,
+            now=now,
+        ),
+        "namespaces": {"total": total, "ready": ready},
+    }
+    return status | ({"revision": revision} if revision else {})
+
+
+def conditions(
+    wanted: Sequence[tuple[Condition, str, Note]],
+    previous: Sequence[Mapping[str, Any]],
+    *,
+    generation: int,
+    now: datetime,
+) -> list[dict[str, Any]]:
+    """Write conditions; `lastTransitionTime` moves only when a condition's status does (Kubernetes API conventions)."""
+    before = {str(item.get("type")): item for item in previous}
+    stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    written = []
+    for kind, value, note in wanted:
+        old = before.get(kind, {})
+        since = old.get("lastTransitionTime", stamp) if old.get("status") == value else stamp
+        written.append(
+            {
+                "type": str(kind),
+                "status": value,
+                "reason": str(note.reason),
+                "message": note.message[:32000],
+                "observedGeneration": generation,
+                "lastTransitionTime": since,
+            }
+        )
+    return written
+
+
+def condition(status: Mapping[str, Any], kind: Condition) -> Mapping[str, Any]:
+    """Find one condition in a published status; empty where it is not there."""
+    for item in status.get("conditions") or ():
+        if item.get("type") == kind:
+            return item  # type: ignore[no-any-return]
+    return {}
+
+
+def only_counts_differ(status: Mapping[str, Any], published: Mapping[str, Any]) -> bool:
+    """Tell whether nothing but Workflow counts changed: such a write can wait and be merged with the next."""
+    return {**status, "workflows": None} == {**published, "workflows": None}
+
+
+def _abnormal(note: Note | None) -> tuple[str, Note]:
+    if note is None:
+        return "False", Note(reason=Reason.SETTLED, message="")
+    return "True", note

@@ -1,0 +1,123 @@
+"""YAML as people mean it: YAML 1.2 scalars, no duplicate keys, no aliases, no tags.
+
+PyYAML's own loaders let the last of two equal keys win in silence, read `on`, `no`, `0755` and `12:30` as something
+else than text, and follow aliases that unfold to gigabytes. Each of those is an error or plain text here.
+"""
+
+import re
+from collections.abc import Hashable
+from typing import Any, Final
+
+import yaml
+
+_STR: Final = "tag:yaml.org,2002:str"
+
+
+class StrictYamlError(ValueError):
+    """The text is not YAML of the strict kind; `line` counts from 1 where it is known."""
+
+    def __init__(self, what: str, line: int | None) -> None:
+        super().__init__(what)
+        self.what = what
+        self.line = line
+
+
+class _Loader(yaml.CSafeLoader):
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - PyYAML's own protocol
+
+    def construct_object(self, node: Any, deep: bool = False) -> Any:  # noqa: ARG002, FBT001, FBT002 - PyYAML's signature
+        if node in self.constructed_objects:
+            raise yaml.constructor.ConstructorError(None, None, "aliases are not allowed", node.start_mark)
+        return super().construct_object(node, deep=True)
+
+
+def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Hashable, Any]:
+    first: dict[str, int] = {}
+    for key, _ in node.value:
+        if key.tag != _STR:
+            raise yaml.constructor.ConstructorError(
+                None, None, f"key {key.value!r} is not a string: put it in quotes", key.start_mark
+            )
+        if key.value in first:
+            raise yaml.constructor.ConstructorError(
+                None, None, f"duplicate key {key.value!r}, first on line {first[key.value] + 1}", key.start_mark
+            )
+        first[key.value] = key.start_mark.line
+    return {loader.construct_object(key): loader.construct_object(value) for key, value in node.value}
+
+
+def _unknown(_: _Loader, node: yaml.Node) -> Any:
+    raise yaml.constructor.ConstructorError(None, None, f"tag {node.tag!r} is not allowed", node.start_mark)
+
+
+def _int(_: _Loader, node: yaml.ScalarNode) -> int:
+    return int(node.value)
+
+
+def _float(_: _Loader, node: yaml.ScalarNode) -> float:
+    return float(node.value)
+
+
+_Loader.yaml_constructors = {
+    None: _unknown,
+    _STR: yaml.constructor.SafeConstructor.construct_yaml_str,
+    "tag:yaml.org,2002:map": _mapping,
+    "tag:yaml.org,2002:seq": lambda loader, node: [loader.construct_object(child) for child in node.value],
+    "tag:yaml.org,2002:bool": lambda _, node: node.value == "true",
+    "tag:yaml.org,2002:int": _int,
+    "tag:yaml.org,2002:float": _float,
+    "tag:yaml.org,2002:null": lambda _loader, _node: None,
+}
+for _tag, _pattern, _starts in (
+    ("bool", r"^(?:true|false)$", "tf"),
+    ("int", r"^-?(?:0|[1-9][0-9]*)$", "-0123456789"),
+    ("float", r"^-?(?:0|[1-9][0-9]*)\.[0-9]+(?:[eE][-+]?[0-9]+)?$", "-0123456789"),
+    ("null", r"^(?:null|~|)$", ["n", "~", ""]),
+):
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(_pattern), list(_starts))
+
+
+def load(text: str) -> Any:
+    """Read exactly one document; `None` for a text without any. `StrictYamlError` says what is wrong and where."""
+    try:
+        # A SafeLoader subclass: the linter knows only the stock names.
+        return yaml.load(text, Loader=_Loader)  # noqa: S506
+    except yaml.MarkedYAMLError as exc:
+        mark = exc.problem_mark or exc.context_mark
+        line = None if mark is None else mark.line + 1
+        raise StrictYamlError(exc.problem or str(exc), line) from exc
+    except (yaml.YAMLError, ValueError, RecursionError) as exc:
+        raise StrictYamlError(str(exc) or type(exc).__name__, None) from exc
+
+
+class _Dumper(yaml.CSafeDumper):
+    """Block YAML in which every string is quoted, so that no reader of any YAML version retypes it."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - PyYAML's signature
+        return True
+
+
+_Dumper.add_representer(str, lambda dumper, text: dumper.represent_scalar(_STR, text, style='"'))
+
+
+def dump(value: Any) -> str:
+    """Write block YAML, keys sorted, strings quoted: what the child's own YAML 1.1 reader cannot misread."""
+    text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=True, default_flow_style=False, width=10**6)
+    return text
+
+
+class _PlainDumper(yaml.CSafeDumper):
+    """YAML for people: texts of several lines as blocks."""
+
+
+def _block(dumper: yaml.CSafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar(_STR, text, style="|" if "\n" in text else None)
+
+
+_PlainDumper.add_representer(str, _block)
+
+
+def dump_plain(value: Any) -> str:
+    """Write YAML for people to read, in the order given."""
+    text: str = yaml.dump(value, Dumper=_PlainDumper, sort_keys=False, default_flow_style=False)
+    return text

@@ -1,0 +1,76 @@
+"""Values in layers: set defaults < fleet (ControllerTemplate) < namespace (WorkflowController).
+
+Mappings merge key by key; anything else is replaced whole. Values are data: nothing here or later renders them.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jsonschema_rs
+
+from metaoperator.core.errors import Problem, ValuesError
+from metaoperator.core.model import TemplateSet
+
+Values = Mapping[str, Any]
+
+
+def merge(base: Values, over: Values) -> dict[str, Any]:
+    """Lay `over` on `base`; neither is changed. A `null` in `over` removes the key, as in Helm."""
+    merged = dict(base)
+    for key, value in over.items():
+        below = merged.get(key)
+        if value is None:
+            merged.pop(key, None)
+        elif isinstance(below, Mapping) and isinstance(value, Mapping):
+            merged[key] = merge(below, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def leaves(values: Values, path: str = "") -> Iterator[str]:
+    """Name every leaf by its dotted path; an empty mapping and a list are leaves."""
+    for key, value in values.items():
+        here = f"{path}.{key}" if path else str(key)
+        if isinstance(value, Mapping) and value:
+            yield from leaves(value, here)
+        else:
+            yield here
+
+
+def forbidden(values: Values, allowed: frozenset[str]) -> tuple[str, ...]:
+    """List the leaves that lie neither at nor below an allowed path, sorted."""
+    return tuple(
+        sorted(
+            leaf for leaf in leaves(values) if not any(leaf == path or leaf.startswith(f"{path}.") for path in allowed)
+        )
+    )
+
+
+def effective(template_set: TemplateSet, *, fleet: Values, namespace: Values) -> dict[str, Any]:
+    """Merge the three layers and hold the result to the set's JSON Schema.
+
+    `ValuesError` names every path at fault at once, and what to do.
+    """
+    problems = [
+        Problem(
+            where="spec.values",
+            what=f"{path} is not a namespace's to set",
+            cure="ask the platform team to set it in the ControllerTemplate, or to list it in "
+            f"namespaceValues of template set {template_set.name}",
+        )
+        for path in forbidden(namespace, template_set.namespace_values)
+    ]
+    merged = merge(merge(template_set.defaults, fleet), namespace)
+    validator = jsonschema_rs.validator_for(dict(template_set.schema))
+    problems += [
+        Problem(where=_dotted(error.instance_path), what=error.message, cure=f"see values.yaml of {template_set.name}")
+        for error in validator.iter_errors(merged)
+    ]
+    if problems:
+        raise ValuesError(sorted(problems, key=str))
+    return merged
+
+
+def _dotted(path: Any) -> str:
+    return ".".join(["values", *map(str, path)])

@@ -1,0 +1,208 @@
+"""What we watch of the children: the informers, what of them asks for a look, and one namespace's observation."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from metaoperator import informer
+from metaoperator.cluster import Cluster, Selection
+from metaoperator.core import health, names, plan, shard
+from metaoperator.core.model import (
+    CHILD_KINDS,
+    DEPLOYMENT,
+    LEASE,
+    POD,
+    WORKFLOW,
+    Kind,
+    LeaseView,
+    Manifest,
+    Ref,
+    WorkCount,
+)
+from metaoperator.informer import Informer
+
+WORK_DELAY: Final = 2.0
+"""Seconds that changes of Workflows are gathered for before a namespace is looked at."""
+WATCHDOG_SECONDS: Final = 2.0
+_MARKED: Final = f"{names.MANAGED_BY_LABEL}={names.MANAGED_BY}"
+_UNFINISHED: Final = f"{names.INSTANCE_ID_LABEL},{names.COMPLETED_LABEL}!=true"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """What the API server last said of one namespace. `work` is `None` where Workflows cannot be seen."""
+
+    objects: Mapping[Ref, Manifest]
+    pods: tuple[Manifest, ...]
+    lease: LeaseView | None
+    work: WorkCount | None
+
+    def deployment(self, namespace_uid: str) -> Manifest | None:
+        """Find the child's Deployment, if it is ours."""
+        for ref, live in self.objects.items():
+            if ref.kind == DEPLOYMENT and ref.name == names.WORKFLOW_CONTROLLER and plan.is_ours(live, namespace_uid):
+                return live
+        return None
+
+
+def unfinished(namespace: str, instance_id: str) -> Selection:
+    """Select the unfinished Workflows of one instance ID in one namespace."""
+    return Selection(
+        kind=WORKFLOW,
+        namespace=namespace,
+        label_selector=f"{names.INSTANCE_ID_LABEL}={instance_id},{names.COMPLETED_LABEL}!=true",
+        metadata_only=True,
+    )
+
+
+class Fleet:
+    """All informers. `ask(name, delay)` is called for each namespace that deserves a look."""
+
+    def __init__(self, cluster: Cluster, kinds: Collection[Kind], ask: Callable[[str, float], None]) -> None:
+        """`kinds` are those that template sets declare; what children live on is watched besides."""
+        self._ask = ask
+        self._moved: dict[tuple[str, str], float] = {}
+        self._stale: set[tuple[str, str]] = set()
+        self._work: dict[tuple[str, str], Counter[bool]] = {}
+        self.objects = {
+            kind: Informer(
+                cluster,
+                Selection(kind=kind, label_selector=_MARKED),
+                project=informer.without_noise,
+                changed=self._object_changed,
+            )
+            for kind in sorted({*CHILD_KINDS, *kinds})
+        }
+        self.pods = Informer(
+            cluster,
+            Selection(kind=POD, label_selector=_MARKED),
+            project=informer.pod,
+            changed=self._object_changed,
+        )
+        self.leases = Informer(
+            cluster,
+            # Node heartbeats are most of a cluster's Leases; no child lives there.
+            Selection(kind=LEASE, field_selector="metadata.namespace!=kube-node-lease"),
+            project=_child_lease,
+            changed=self._lease_changed,
+        )
+        self.workflows = Informer(
+            cluster,
+            Selection(kind=WORKFLOW, label_selector=_UNFINISHED, metadata_only=True),
+            project=informer.labels_only,
+            changed=self._work_changed,
+        )
+
+    @property
+    def informers(self) -> tuple[Informer, ...]:
+        """Every informer, for running and for probes."""
+        return (*self.objects.values(), self.pods, self.leases, self.workflows)
+
+    @property
+    def synced(self) -> bool:
+        """Tell whether every store holds a whole list."""
+        return all(each.synced for each in self.informers)
+
+    def runs(self) -> list[Coroutine[Any, Any, None]]:
+        """Hand out what has to run: the informers and the watch over Leases."""
+        return [*(each.run() for each in self.informers), self._watch_leases()]
+
+    def marked_namespaces(self) -> frozenset[str]:
+        """Name the namespaces that hold anything with our label."""
+        return frozenset().union(*(each.namespaces() for each in self.objects.values()))
+
+    def observe(self, namespace: str, instance_id: str) -> Observed:
+        """Look at one namespace; nothing is sent."""
+        objects = {Ref.of(live): live for each in self.objects.values() for live in each.within(namespace)}
+        deployment = objects.get(Ref(DEPLOYMENT, namespace, names.WORKFLOW_CONTROLLER))
+        pods = tuple(
+            pod for pod in self.pods.within(namespace) if deployment is None or health.selects(deployment, pod)
+        )
+        work = self._work.get((namespace, instance_id), Counter())
+        return Observed(
+            objects=objects,
+            pods=pods,
+            lease=self._lease(namespace, shard.lease_name(instance_id)),
+            work=None if self.workflows.kind_missing else WorkCount(running=work[True], pending=work[False]),
+        )
+
+    def learn(self, live: Manifest) -> None:
+        """Take over what a write answered."""
+        ref = Ref.of(live)
+        if ref.kind in self.objects:
+            self.objects[ref.kind].learn(live)
+
+    # ---- changes
+
+    def _object_changed(self, ref: Ref, _before: Manifest | None, _after: Manifest | None) -> None:
+        self._ask(ref.namespace, 0.0)
+
+    def _work_changed(self, ref: Ref, before: Manifest | None, after: Manifest | None) -> None:
+        for manifest, change in ((before, -1), (after, 1)):
+            if manifest is not None:
+                labels = manifest["metadata"].get("labels") or {}
+                key = (ref.namespace, labels.get(names.INSTANCE_ID_LABEL, ""))
+                counts = self._work.setdefault(key, Counter())
+                counts[bool(labels.get(names.PHASE_LABEL))] += change
+                if not any(counts.values()):
+                    del self._work[key]
+        self._ask(ref.namespace, WORK_DELAY)
+
+    def _lease_changed(self, ref: Ref, before: Manifest | None, after: Manifest | None) -> None:
+        key = (ref.namespace, ref.name)
+        if after is None:
+            self._moved.pop(key, None)
+            self._stale.discard(key)
+            self._ask(ref.namespace, 0.0)
+            return
+        now = asyncio.get_running_loop().time()
+        # Later on only movement that we see counts; at first sight the writer's clock is all there is.
+        self._moved[key] = now if before is not None else now - _age(after)
+        moved_hands = before is None or before["spec"].get("holderIdentity") != after["spec"].get("holderIdentity")
+        if moved_hands or key in self._stale:
+            self._stale.discard(key)
+            self._ask(ref.namespace, 0.0)
+
+    async def _watch_leases(self) -> None:
+        """Ask for a look at each namespace whose Lease just stopped moving: nothing else would tell."""
+        while True:
+            await asyncio.sleep(WATCHDOG_SECONDS)
+            for namespace, name in list(self._moved):
+                lease = self._lease(namespace, name)
+                if lease is not None and lease.age > lease.duration and (namespace, name) not in self._stale:
+                    self._stale.add((namespace, name))
+                    self._ask(namespace, 0.0)
+
+    def _lease(self, namespace: str, name: str) -> LeaseView | None:
+        live = self.leases.get(namespace, name)
+        if live is None:
+            return None
+        age = asyncio.get_running_loop().time() - self._moved.get((namespace, name), 0.0)
+        spec = live["spec"]
+        return LeaseView(
+            holder=spec.get("holderIdentity") or "", duration=float(spec.get("leaseDurationSeconds") or 15), age=age
+        )
+
+
+def _child_lease(live: Manifest) -> Manifest | None:
+    """Keep only Leases that Argo could have made for a child, and of those what tells who leads since when."""
+    meta, spec = live["metadata"], live.get("spec") or {}
+    if not meta["name"].startswith(f"{names.WORKFLOW_CONTROLLER}-"):
+        return None
+    return {
+        "apiVersion": live["apiVersion"],
+        "kind": live["kind"],
+        "metadata": {"name": meta["name"], "namespace": meta.get("namespace", ""), "uid": meta["uid"]},
+        "spec": {key: spec.get(key) for key in ("holderIdentity", "leaseDurationSeconds", "renewTime")},
+    }
+
+
+def _age(lease: Manifest) -> float:
+    try:
+        renewed = datetime.fromisoformat(lease["spec"]["renewTime"])
+    except (KeyError, TypeError, ValueError):
+        return 0.0
+    return max(0.0, (datetime.now(UTC) - renewed).total_seconds())

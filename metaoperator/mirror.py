@@ -1,0 +1,111 @@
+"""What kopf watches (Namespaces, our own kinds), read through on demand.
+
+kopf tells *that* something changed, never whether its memory is whole (it loses deletions after a re-list). So an
+event only marks a copy as old, one live GET decides when it is next needed, and a metadata-only list every ten
+minutes finds what events missed. A settled fleet reads nothing in between.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from typing import Final
+
+from metaoperator.cluster import Cluster, Selection
+from metaoperator.core import names
+from metaoperator.core.errors import Gone, MetaoperatorError
+from metaoperator.core.model import CONTROLLER_TEMPLATE, NAMESPACE, WORKFLOW_CONTROLLER, Kind, Manifest, Ref
+
+log = logging.getLogger(__name__)
+
+COMPARE_SECONDS: Final = 600.0
+OPTED_IN: Final = Selection(kind=NAMESPACE, label_selector=names.OPT_IN_LABEL, metadata_only=True)
+_COMPARED: Final = (
+    OPTED_IN,
+    Selection(kind=WORKFLOW_CONTROLLER, metadata_only=True),
+    Selection(kind=CONTROLLER_TEMPLATE, metadata_only=True),
+)
+
+
+class Mirror:
+    """Copies of objects, each true as of the last time that anything was heard of it."""
+
+    def __init__(self, cluster: Cluster, changed: Callable[[Ref], None]) -> None:
+        """Start empty; `changed` is told of every object that a compare found to be other than its copy."""
+        self._cluster = cluster
+        self._changed = changed
+        self._copies: dict[Ref, Manifest | None] = {}
+        self._heard: dict[Ref, str] = {}
+        self.compared_at = 0.0
+
+    def saw(self, ref: Ref, resource_version: str) -> bool:
+        """Note an event; tells whether it is news. An empty version means that the object may be gone."""
+        copy = self._copies.get(ref)
+        if resource_version and copy is not None and copy["metadata"]["resourceVersion"] == resource_version:
+            return False
+        self._copies.pop(ref, None)
+        self._heard[ref] = resource_version
+        return True
+
+    async def get(self, ref: Ref) -> Manifest | None:
+        """Hand out the copy, reading it anew if anything was heard since."""
+        if ref not in self._copies:
+            self._heard.pop(ref, None)
+            live = await self._cluster.get(ref)
+            # Something heard while the answer was on its way may be newer than the answer.
+            if ref in self._heard and (live is None or live["metadata"]["resourceVersion"] != self._heard[ref]):
+                return live
+            self._copies[ref] = live
+        return self._copies[ref]
+
+    def learn(self, live: Manifest) -> None:
+        """Take over what a write answered."""
+        self._copies[Ref.of(live)] = live
+
+    def forget(self, ref: Ref) -> None:
+        """Drop the copy."""
+        self._copies.pop(ref, None)
+
+    def copies(self, kind: Kind) -> list[Manifest]:
+        """List the copies of one kind that are at hand, sorted; for counting, not for deciding."""
+        return [copy for ref, copy in sorted(self._copies.items()) if ref.kind == kind and copy is not None]
+
+    def opted_in(self) -> list[str]:
+        """Name the namespaces at hand that carry the opt-in label, whatever its value."""
+        return [copy["metadata"]["name"] for copy in self.copies(NAMESPACE) if _labelled(copy)]
+
+    async def run(self) -> None:
+        """Compare with the API server every ten minutes until cancelled; a failed compare is tried at the next."""
+        while True:
+            await asyncio.sleep(COMPARE_SECONDS * (0.9 + 0.2 * random.random()))
+            try:
+                await self.compare()
+            except MetaoperatorError as exc:
+                log.warning("compare failed", extra={"error": str(exc)})
+
+    async def compare(self) -> None:
+        """List names and versions of all that kopf watches; whatever differs from a copy is told as changed."""
+        for selection in _COMPARED:
+            found: dict[Ref, str] = {}
+            try:
+                async for page in self._cluster.list_pages(selection):
+                    for item in page["items"]:
+                        meta = item["metadata"]
+                        ref = Ref(selection.kind, meta.get("namespace", ""), meta["name"])
+                        found[ref] = meta["resourceVersion"]
+            except Gone:
+                continue
+            for ref, version in found.items():
+                if self.saw(ref, version):
+                    self._changed(ref)
+            for ref, copy in list(self._copies.items()):
+                # Namespaces that never had the label are no part of the list, and no concern of it.
+                listed = ref.kind == selection.kind and (ref.kind != NAMESPACE or _labelled(copy))
+                if listed and copy is not None and ref not in found:
+                    self.saw(ref, "")
+                    self._changed(ref)
+        self.compared_at = asyncio.get_running_loop().time()
+
+
+def _labelled(copy: Manifest | None) -> bool:
+    return copy is not None and names.OPT_IN_LABEL in (copy["metadata"].get("labels") or {})

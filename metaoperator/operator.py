@@ -1,0 +1,240 @@
+"""How the parts are started, supervised and stopped.
+
+Order of starting: credentials, our CRDs, informers and kopf, the election; the worker runs while this replica leads
+and every store holds a whole list. Order of stopping: the worker first, then the Lease is given back.
+"""
+
+import asyncio
+import logging
+import signal
+from collections.abc import Coroutine
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, cast
+
+import kopf
+
+from metaoperator import handlers, probes, sources
+from metaoperator.cluster import Cluster, Gate, Selection
+from metaoperator.core.errors import Gone, MetaoperatorError, TemplateError
+from metaoperator.core.model import CONTROLLER_TEMPLATE, LEASE, WORKFLOW_CONTROLLER, Kind, Ref
+from metaoperator.core.render import Program
+from metaoperator.election import Elector
+from metaoperator.fleet import Fleet
+from metaoperator.mirror import OPTED_IN, Mirror
+from metaoperator.reconcile import Reconciler
+from metaoperator.recorder import Recorder
+from metaoperator.settings import Settings
+from metaoperator.worker import Worker
+
+log = logging.getLogger(__name__)
+
+SILENCE_SECONDS: Final = 180.0
+STUCK_SECONDS: Final = 30.0
+KOPF_RESTARTS: Final = 5
+KOPF_WINDOW: Final = 600.0
+
+
+class Operator:
+    """One replica."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Load the template sets; nothing is sent before `run`."""
+        self._settings = settings
+        self._identity = settings.identity or Settings.default_identity()
+        self._cluster = Cluster(kubeconfig=settings.kubeconfig, gate=Gate())
+        self._programs = sources.programs((sources.shipped(), *settings.templates))
+        for name, program in self._programs.items():
+            if isinstance(program, TemplateError):
+                log.error("template set cannot be used", extra={"set": name, "error": str(program)})
+        self._mirror = Mirror(self._cluster, self._changed)
+        self._worker = Worker(self._reconcile, may_run=self._may_run, width=settings.workers)
+        self._fleet = Fleet(self._cluster, _kinds(self._programs), self._worker.ask)
+        self._reconciler = Reconciler(
+            self._cluster,
+            self._mirror,
+            self._fleet,
+            Recorder(self._cluster, instance=self._identity),
+            self._programs,
+            settings,
+        )
+        self._elector = Elector(
+            self._cluster,
+            Ref(LEASE, settings.namespace, "metaoperator"),
+            identity=self._identity,
+            timing=settings.timing,
+            on_start=self._lead,
+        )
+        self._kopf_ready = asyncio.Event()
+        self._stop = asyncio.Event()
+
+    async def run(self) -> None:
+        """Run until SIGTERM or SIGINT; `ConfigError` when it cannot work as started."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop.set)
+        await self._cluster.connect()
+        support: list[asyncio.Task[None]] = []
+        try:
+            if self._settings.port:
+                app = probes.application(healthy=self._unhealthy, ready=self._unready)
+                support.append(asyncio.create_task(probes.serve(app, self._settings.port)))
+            await self._race(self._own_kinds())
+            support += [asyncio.create_task(run) for run in (*self._fleet.runs(), self._mirror.run())]
+            # The worker ends before the elector does: nothing is under way when the Lease is given back.
+            elector = asyncio.create_task(self._elector.run())
+            worker = asyncio.create_task(self._worker.run())
+            kopf_run = asyncio.create_task(self._supervise_kopf())
+            stop = asyncio.create_task(self._stopped())
+            done, _ = await asyncio.wait(
+                {elector, worker, kopf_run, stop, *support}, return_when=asyncio.FIRST_COMPLETED
+            )
+            for task in (worker, elector, kopf_run, stop):
+                await _end(task)
+            for task in done - {stop}:
+                task.result()
+        finally:
+            for task in support:
+                await _end(task)
+            await self._cluster.close()
+
+    async def _race(self, step: Coroutine[Any, Any, None]) -> None:
+        """Wait for a step of the start, but not past a signal to stop."""
+        task = asyncio.create_task(step)
+        stop = asyncio.create_task(self._stopped())
+        await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
+        await _end(stop)
+        if task.done():
+            task.result()
+        await _end(task)
+
+    async def _stopped(self) -> None:
+        await self._stop.wait()
+
+    async def _own_kinds(self) -> None:
+        """Wait until the API server serves our kinds: kopf looks for them only once."""
+        while True:
+            try:
+                for kind in (WORKFLOW_CONTROLLER, CONTROLLER_TEMPLATE):
+                    async for _ in self._cluster.list_pages(_selection(kind), limit=1):
+                        break
+            except Gone as gone:
+                log.error(  # noqa: TRY400 - a person has to read it, not its traceback
+                    "our CRDs are missing: kubectl apply --server-side -k manifests/fleet", extra={"error": str(gone)}
+                )
+            except MetaoperatorError as exc:
+                log.warning("waiting for the API server", extra={"error": str(exc)})
+            else:
+                return
+            await asyncio.sleep(5)
+
+    # ---- kopf
+
+    async def _supervise_kopf(self) -> None:
+        """Keep kopf running: some answers of an API server end it (facts/kopf.md K4, K5)."""
+        loop = asyncio.get_running_loop()
+        ended: list[float] = []
+        while True:
+            try:
+                await kopf.operator(
+                    registry=handlers.registry(self._mirror, self._worker.ask, self._login),
+                    settings=handlers.settings(),
+                    clusterwide=True,
+                    # Derived from the user's name otherwise, which an arbitrary UID does not have.
+                    identity=cast("Any", self._identity),
+                    ready_flag=self._kopf_ready,
+                    stop_flag=self._stop,
+                )
+            except Exception:
+                log.exception("kopf ended; it is started again")
+            if self._stop.is_set():
+                return
+            now = loop.time()
+            ended = [moment for moment in ended if now - moment < KOPF_WINDOW] + [now]
+            if len(ended) > KOPF_RESTARTS:
+                raise MetaoperatorError(
+                    f"kopf ended {len(ended)} times in {KOPF_WINDOW:.0f} s; giving up, to be started anew"
+                )
+            await asyncio.sleep(1)
+            await self._resync()
+
+    async def _login(self, **_: Any) -> kopf.ConnectionInfo:
+        """Give kopf the credentials that our own client uses, to be asked for again before they go stale."""
+        await self._cluster.renew_credentials()
+        found = await self._cluster.credentials()
+        expiration = datetime.now(UTC) + timedelta(minutes=5)
+        return kopf.ConnectionInfo(**found, expiration=expiration)
+
+    # ---- names
+
+    def _changed(self, ref: Ref) -> None:
+        if ref.kind == CONTROLLER_TEMPLATE:
+            self._worker.ask(f"{handlers.TEMPLATE_KEY}{ref.name}")
+        else:
+            self._worker.ask(ref.namespace or ref.name)
+
+    def _may_run(self) -> bool:
+        return self._elector.leading and self._fleet.synced
+
+    async def _reconcile(self, name: str) -> float | None:
+        if name.startswith(handlers.TEMPLATE_KEY):
+            return await self._reconciler.template(name.removeprefix(handlers.TEMPLATE_KEY))
+        return await self._reconciler.namespace(name)
+
+    def _lead(self) -> None:
+        self._resyncing = asyncio.create_task(self._resync())
+
+    async def _resync(self) -> None:
+        """Ask for every namespace that has our label or holds anything of ours: whatever was missed is found here."""
+        for name in self._fleet.marked_namespaces():
+            self._worker.ask(name)
+        try:
+            async for page in self._cluster.list_pages(OPTED_IN):
+                for item in page["items"]:
+                    self._worker.ask(item["metadata"]["name"])
+            for kind in (WORKFLOW_CONTROLLER, CONTROLLER_TEMPLATE):
+                async for page in self._cluster.list_pages(_selection(kind)):
+                    for item in page["items"]:
+                        self._changed(Ref(kind, item["metadata"].get("namespace", ""), item["metadata"]["name"]))
+        except MetaoperatorError as exc:
+            log.warning("resync incomplete; the next compare completes it", extra={"error": str(exc)})
+        self._worker.wake()
+
+    # ---- probes
+
+    def _unhealthy(self) -> list[str]:
+        now = asyncio.get_running_loop().time()
+        faults = [
+            f"nothing heard for {SILENCE_SECONDS:.0f} s: {each.selection}"
+            for each in self._fleet.informers
+            if each.synced and now - each.heard_at > SILENCE_SECONDS
+        ]
+        if self._worker.turned_at and now - self._worker.turned_at > STUCK_SECONDS:
+            faults.append("the worker does not turn")
+        return faults
+
+    def _unready(self) -> list[str]:
+        faults = [f"not read yet: {each.selection}" for each in self._fleet.informers if not each.synced]
+        return faults if self._kopf_ready.is_set() else [*faults, "kopf has not started yet"]
+
+
+def _kinds(programs: dict[str, Program | TemplateError]) -> frozenset[Kind]:
+    return frozenset().union(*(p.template_set.kinds for p in programs.values() if isinstance(p, Program)))
+
+
+def _selection(kind: Kind) -> Selection:
+    return Selection(kind=kind, metadata_only=True)
+
+
+async def _end(task: asyncio.Task[Any]) -> None:
+    """Cancel a task and wait until it is over, whatever it ends with."""
+    task.cancel()
+    await asyncio.wait({task})
+
+
+def run(settings: Settings) -> None:
+    """Run one replica in this process."""
+
+    async def main() -> None:
+        await Operator(settings).run()
+
+    asyncio.run(main())

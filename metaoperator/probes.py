@@ -1,0 +1,42 @@
+"""/healthz, /readyz and /metrics on one port."""
+
+import asyncio
+from collections.abc import Callable
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+Check = Callable[[], list[str]]
+"""Names what is wrong; empty when all is well."""
+
+
+def application(*, healthy: Check, ready: Check) -> web.Application:
+    """Build the three pages. A check that finds something answers 503 with it."""
+
+    async def healthz(_: web.Request) -> web.Response:
+        return _answer(healthy())
+
+    async def readyz(_: web.Request) -> web.Response:
+        return _answer(ready())
+
+    async def metrics(_: web.Request) -> web.Response:
+        return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    made = web.Application()
+    made.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz), web.get("/metrics", metrics)])
+    return made
+
+
+def _answer(faults: list[str]) -> web.Response:
+    return web.Response(text="".join(f"{fault}\n" for fault in faults) or "ok\n", status=503 if faults else 200)
+
+
+async def serve(app: web.Application, port: int) -> None:
+    """Serve on all addresses of the pod until cancelled."""
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, port=port).start()
+        await asyncio.Event().wait()
+    finally:
+        await runner.cleanup()

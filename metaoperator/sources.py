@@ -1,0 +1,116 @@
+"""Template sets read from directories: the only place where their files are opened."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import jsonschema_rs
+
+from metaoperator.core import strictyaml
+from metaoperator.core.errors import Problem, TemplateError
+from metaoperator.core.model import Kind, TemplateSet
+from metaoperator.core.render import Program
+
+_DATA_FILES: Final = ("template.yaml", "values.yaml", "values.schema.json")
+
+
+def shipped() -> Path:
+    """Find the sets that travel with the package: inside the wheel, or beside the package in a checkout."""
+    here = Path(__file__).parent
+    wheel = here / "shipped" / "templates"
+    return wheel if wheel.is_dir() else here.parent / "templates"
+
+
+def programs(directories: Iterable[Path]) -> dict[str, Program | TemplateError]:
+    """Load every set below the directories; a later directory's set replaces an earlier one's of that name.
+
+    A set at fault stands as its error: one bad set keeps no other from being used.
+    """
+    found: dict[str, Program | TemplateError] = {}
+    for directory in directories:
+        for folder in sorted(directory.iterdir()) if directory.is_dir() else ():
+            if (folder / "template.yaml").is_file():
+                try:
+                    found[folder.name] = Program(template_set(folder))
+                except TemplateError as exc:
+                    found[folder.name] = exc
+    return found
+
+
+def template_set(folder: Path) -> TemplateSet:
+    """Read one set; `TemplateError` tells everything that is wrong with its data files at once."""
+    try:
+        texts = {
+            path.name: path.read_text(encoding="utf-8")
+            for path in sorted(folder.iterdir())
+            if path.name in _DATA_FILES or path.name.endswith(".j2")
+        }
+    except (OSError, UnicodeDecodeError) as exc:
+        raise TemplateError([Problem(where=str(folder), what=f"cannot be read: {exc}")]) from exc
+    problems: list[Problem] = []
+    data = {name: _data(folder.name, name, texts, problems) for name in _DATA_FILES}
+    about, schema = data["template.yaml"], data["values.schema.json"]
+    problems += _about_faults(folder.name, about)
+    try:
+        jsonschema_rs.validator_for(dict(schema))
+    except ValueError as exc:
+        problems.append(Problem(where=f"{folder.name}/values.schema.json", what=f"not a JSON Schema: {exc}"))
+    if problems:
+        raise TemplateError(problems)
+    return TemplateSet(
+        name=folder.name,
+        description=str(about.get("description", "")),
+        kinds=frozenset(Kind(each["apiVersion"], each["kind"]) for each in about["kinds"]),
+        namespace_values=frozenset(about.get("namespaceValues") or ()),
+        defaults=data["values.yaml"],
+        schema=schema,
+        files={name: text for name, text in texts.items() if name.endswith(".j2")},
+        digest=hashlib.sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()[:16],
+    )
+
+
+def _data(set_name: str, name: str, texts: Mapping[str, str], problems: list[Problem]) -> dict[str, Any]:
+    where = f"{set_name}/{name}"
+    if name not in texts:
+        problems.append(Problem(where=where, what="is missing"))
+        return {}
+    try:
+        value = json.loads(texts[name]) if name.endswith(".json") else strictyaml.load(texts[name])
+    except strictyaml.StrictYamlError as exc:
+        problems.append(Problem(where=where, line=exc.line, what=exc.what))
+        return {}
+    except json.JSONDecodeError as exc:
+        problems.append(Problem(where=where, line=exc.lineno, what=exc.msg))
+        return {}
+    if not isinstance(value, dict):
+        problems.append(Problem(where=where, what="must hold a mapping"))
+        return {}
+    return value
+
+
+def _about_faults(set_name: str, about: Mapping[str, Any]) -> Iterable[Problem]:
+    where = f"{set_name}/template.yaml"
+    kinds = about.get("kinds")
+    whole = isinstance(kinds, list) and all(
+        isinstance(each, dict) and {"apiVersion", "kind"} <= set(each) for each in kinds
+    )
+    if not kinds or not whole:
+        yield Problem(where=where, what="kinds must list what the set renders, each with apiVersion and kind")
+    paths = about.get("namespaceValues") or []
+    if not isinstance(paths, list) or not all(isinstance(each, str) for each in paths):
+        yield Problem(where=where, what="namespaceValues must list dotted paths")
+
+
+def values_file(path: Path) -> dict[str, Any]:
+    """Read a file of values for the command line."""
+    try:
+        value = strictyaml.load(path.read_text(encoding="utf-8"))
+    except strictyaml.StrictYamlError as exc:
+        raise TemplateError([Problem(where=str(path), line=exc.line, what=exc.what)]) from exc
+    except (OSError, UnicodeDecodeError) as exc:
+        raise TemplateError([Problem(where=str(path), what=f"cannot be read: {exc}")]) from exc
+    if value is not None and not isinstance(value, dict):
+        raise TemplateError([Problem(where=str(path), what="must hold a mapping")])
+    return value or {}

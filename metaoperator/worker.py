@@ -1,0 +1,111 @@
+"""Drains the queue. One namespace's failure, slowness or bad values stay its own."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
+
+from metaoperator.core.backoff import Queue
+from metaoperator.core.errors import NotLeading, RetryableError, TerminalError, Throttled
+
+log = logging.getLogger(__name__)
+
+TERMINAL_SECONDS: Final = 300.0
+"""A terminal error waits for new input; what the cluster allows may change without an event, so it is tried again."""
+
+Run = Callable[[str], Awaitable[float | None]]
+
+
+class Worker:
+    """Runs names from the queue while `may_run` says so, at most `width` at a time and each only once at a time."""
+
+    def __init__(
+        self, run: Run, *, may_run: Callable[[], bool], width: int, registry: CollectorRegistry = REGISTRY
+    ) -> None:
+        """`run` reconciles one name and returns the seconds after which to do it again, or `None`."""
+        self._queue = Queue()
+        self._run = run
+        self._may_run = may_run
+        self._width = width
+        self._wake = asyncio.Event()
+        self.turned_at = 0.0
+        self._runs = Counter(
+            "metaoperator_reconciles_total", "Looks at one name, by what came of them.", ["result"], registry=registry
+        )
+        self._seconds = Histogram("metaoperator_reconcile_seconds", "Seconds that one look took.", registry=registry)
+        self._waits = Histogram("metaoperator_queue_wait_seconds", "Seconds that a name waited.", registry=registry)
+        depth = Gauge("metaoperator_queue_depth", "Names that wait to be looked at.", registry=registry)
+        depth.set_function(lambda: len(self._queue))
+
+    def ask(self, name: str, delay: float = 0.0) -> None:
+        """Ask for a look at a name, now or after some seconds. Never waits, never fails."""
+        now = asyncio.get_running_loop().time()
+        if delay > 0:
+            self._queue.add_at(name, now + delay)
+        else:
+            self._queue.add(name, now)
+        self._wake.set()
+
+    def wake(self) -> None:
+        """Look at the queue again: `may_run` may have changed."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Work until cancelled; what is under way is then given up."""
+        async with asyncio.TaskGroup() as group:
+            running: set[asyncio.Task[None]] = set()
+            while True:
+                loop = asyncio.get_running_loop()
+                self.turned_at = loop.time()
+                self._wake.clear()
+                while len(running) < self._width and self._may_run():
+                    taken = self._queue.pop(loop.time())
+                    if taken is None:
+                        break
+                    self._waits.observe(taken[1])
+                    task = group.create_task(self._one(taken[0]))
+                    running.add(task)
+                    task.add_done_callback(running.discard)
+                    task.add_done_callback(lambda _: self._wake.set())
+                await self._sleep(loop)
+
+    async def _sleep(self, loop: asyncio.AbstractEventLoop) -> None:
+        due = self._queue.next_due()
+        pause = 1.0 if due is None else min(1.0, max(0.0, due - loop.time()))
+        try:
+            async with asyncio.timeout(max(pause, 0.01)):
+                await self._wake.wait()
+        except TimeoutError:
+            return
+
+    async def _one(self, name: str) -> None:
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        at_least = 0.0
+        try:
+            again = await self._run(name)
+        except NotLeading:
+            result = "not_leading"
+        except Throttled as exc:
+            result, at_least = "throttled", exc.after
+            log.warning("asked to wait", extra={"key": name, "error": str(exc), "after": exc.after})
+        except RetryableError as exc:
+            result = "retry"
+            level = logging.INFO if self._queue.failures(name) < 3 else logging.WARNING
+            log.log(level, "tried again later", extra={"key": name, "error": str(exc)})
+        except TerminalError as exc:
+            result, at_least = "terminal", TERMINAL_SECONDS
+            log.error("waits for new input", extra={"key": name, "error": str(exc)})  # noqa: TRY400
+        except Exception:
+            result, at_least = "bug", 5.0
+            log.exception("a bug: please report it", extra={"key": name})
+        else:
+            result = "ok"
+            self._queue.succeeded(name, loop.time(), again_after=again)
+        self._runs.labels(result).inc()
+        self._seconds.observe(loop.time() - started)
+        if result != "ok":
+            self._queue.failed(name, loop.time(), jitter=random.random(), at_least=at_least)
