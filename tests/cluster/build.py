@@ -1,5 +1,6 @@
-"""Recipes → programs in the cache. Hours of work for nobody: a family that is there is never built again."""
+"""Recipes → programs in the cache. Minutes of work, once: a family that is there is never built again."""
 
+import json
 import shutil
 import subprocess
 from collections.abc import Iterable
@@ -43,6 +44,9 @@ def family(recipe: Recipe) -> Path:
     """Return the folder with a family's programs, building them if the cache has none."""
     number = recipes.RECIPES.index(recipe) + 1
     what = f"build {number} of {len(recipes.RECIPES)}: {recipe.family} ({', '.join(recipe.programs)})"
+    if not cached.path("tools", _inputs(recipe)).is_dir():
+        # Here, so that installing a toolchain is a task of its own and not part of the first build.
+        toolchain.find()
     return cached.folder("tools", _inputs(recipe), lambda place: _build(recipe, place), what=what)
 
 
@@ -59,8 +63,8 @@ def _build(recipe: Recipe, place: Path) -> None:
         _go(go, ["mod", "vendor"], source, lenient=True)
         for destination, origin in recipe.vendored_copies.items():
             shutil.copyfile(source / "vendor" / origin, source / "vendor" / destination)
-    for name, (module, inside) in recipe.kept.items():
-        _keep(go, module, inside, source, place / name)
+    for name, (module, pattern) in recipe.kept.items():
+        _keep(go, module, pattern, source, place / name)
     flags = ["-trimpath", "-buildvcs=false", "-ldflags", _link_flags(recipe.variables.items())]
     if recipe.vendored_copies:
         flags.append("-mod=vendor")
@@ -80,27 +84,16 @@ def _link_flags(variables: Iterable[tuple[str, str]]) -> str:
     return " ".join(["-s", "-w", *(f"-X {name}={value}" for name, value in variables)])
 
 
-def _keep(go: Path, module: str, inside: str, source: Path, destination: Path) -> None:
-    answer = subprocess.run(
-        [go, "mod", "download", "-json", module],
-        cwd=source,
-        env=toolchain.environment(),
-        capture_output=True,
-        text=True,
-    )
+def _keep(go: Path, module: str, pattern: str, source: Path, destination: Path) -> None:
     listed = subprocess.run(
-        [go, "list", "-mod=mod", "-m", "-f", "{{.Dir}}", module],
-        cwd=source,
-        env=toolchain.environment(),
-        capture_output=True,
-        text=True,
+        [go, "mod", "download", "-json", module], cwd=source, env=toolchain.environment(), capture_output=True, text=True
     )
-    if listed.returncode != 0 or not listed.stdout.strip():
-        raise ClusterError(f"{module} cannot be had: {answer.stderr}{listed.stderr}")
-    shutil.copytree(Path(listed.stdout.strip()) / inside, destination)
-    # Module caches are read-only, and so would the copy be: `rm -r` of the cache should just work.
-    for entry in [destination, *destination.rglob("*")]:
-        entry.chmod(0o755 if entry.is_dir() else 0o644)
+    if listed.returncode != 0:
+        raise ClusterError(f"{module} cannot be had: {listed.stdout}{listed.stderr}")
+    destination.mkdir(parents=True)
+    for file in sorted(Path(json.loads(listed.stdout)["Dir"]).glob(pattern)):
+        # Content only: in the module cache files are read-only, and `rm -r` of our cache should just work.
+        shutil.copyfile(file, destination / file.name)
 
 
 def _go(go: Path, arguments: list[str], folder: Path, *, lenient: bool = False) -> None:

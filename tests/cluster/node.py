@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from . import build, controlplane, credentials, network, places
+from . import build, controlplane, credentials, network, oci, places
 from .credentials import Credentials
 from .errors import ClusterError
 
@@ -48,18 +48,16 @@ def ready(who: Credentials) -> bool:
 
 
 def load(archives: Iterable[Path]) -> list[str]:
-    """Import image archives into containerd, where pods find them; return the names they brought."""
-    before = set(names())
+    """Import image archives into containerd, where pods find them; return the images' names."""
+    names = []
     for archive in archives:
+        if not archive.is_file():
+            raise ClusterError(f"there is no image archive {archive}")
         done = ctr("images", "import", "--local", str(archive.resolve()))
         if done.returncode != 0:
             raise ClusterError(f"{archive} cannot be imported: {done.stderr.strip()}")
-    return sorted(set(names()) - before)
-
-
-def names() -> list[str]:
-    """Return the names of all images on the node."""
-    return ctr("images", "ls", "-q").stdout.split()
+        names += oci.names(archive)
+    return names
 
 
 def ctr(*arguments: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:

@@ -16,6 +16,7 @@ EPOCH = 0
 _CREATED = "1970-01-01T00:00:00Z"
 _MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 _CONFIG = "application/vnd.oci.image.config.v1+json"
+_NAME = "io.containerd.image.name"
 _LAYER = "application/vnd.oci.image.layer.v1.tar+gzip"
 
 
@@ -137,7 +138,7 @@ def oci_archive(path: Path, *, reference: str, layers: list[Layer], config: dict
                 # The first is what the standard says, the second the name that containerd gives the image.
                 "annotations": {
                     "org.opencontainers.image.ref.name": reference,
-                    "io.containerd.image.name": reference,
+                    _NAME: reference,
                 },
             }
         ],
@@ -169,6 +170,17 @@ def docker_archive(path: Path, *, reference: str, layer: bytes, config: dict[str
         _put(tar, "config.json", _json(image))
         _put(tar, "layer.tar", layer)
         _put(tar, "manifest.json", _json(manifest))
+
+
+def names(archive: Path) -> list[str]:
+    """Return the names that an OCI or docker archive gives to its images."""
+    with tarfile.open(archive) as tar:
+        members = set(tar.getnames())
+        if "index.json" in members:
+            manifests = json.load(tar.extractfile("index.json"))["manifests"]
+            marks = [manifest.get("annotations", {}) for manifest in manifests]
+            return [mark[_NAME] for mark in marks if _NAME in mark]
+        return [tag for image in json.load(tar.extractfile("manifest.json")) for tag in image["RepoTags"] or ()]
 
 
 class _Hashing:

@@ -27,7 +27,8 @@ class Recipe:
     variables: dict[str, str] = field(default_factory=dict)
     # Files that a module archive cannot carry (symlinks upstream): destination → source, in the vendor folder.
     vendored_copies: dict[str, str] = field(default_factory=dict)
-    # Folders kept beside the programs: name → folder of a module.
+    # Files kept beside the programs: folder → (module, files in it). A module's archive is in the module
+    # cache only until somebody cleans that.
     kept: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def module_files(self) -> list[bytes]:
@@ -67,7 +68,11 @@ RECIPES = (
                 f"{ARGO_MODULE}/workflow/executor/osspecific/signal_darwin.go"
             ),
         },
-        kept={"crds": (ARGO_MODULE, "manifests/base/crds")},
+        # Without the kustomization and the readme beside them, so that `kubectl apply -f <folder>` works.
+        kept={
+            f"crds/{kind}": (ARGO_MODULE, f"manifests/base/crds/{kind}/argoproj.io_*.yaml")
+            for kind in ("full", "minimal")
+        },
     ),
 )
 

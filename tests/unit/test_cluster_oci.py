@@ -1,0 +1,75 @@
+"""The same files give the same image, wherever and whenever it is built."""
+
+import json
+import os
+import tarfile
+
+import pytest
+
+from tests.cluster import oci
+
+
+def tree(root, *, order, mtime):
+    """Write a small package into `root`, its files made in the given order at the given time."""
+    root.mkdir()
+    for name in order:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+        os.utime(path, (mtime, mtime))
+    (root / "link").symlink_to("b.py")
+    return root
+
+
+@pytest.fixture
+def layers(tmp_path):
+    """One layer built twice: other folder, other order, other times."""
+    one = tree(tmp_path / "one", order=["a/a.py", "b.py", "z.py"], mtime=1_000_000_000)
+    two = tree(tmp_path / "two", order=["z.py", "b.py", "a/a.py"], mtime=1_500_000_000)
+    return [
+        oci.layer_of_tree(one, tmp_path / "one.tar.gz", prefix="opt/lib"),
+        oci.layer_of_tree(two, tmp_path / "two.tar.gz", prefix="opt/lib"),
+    ]
+
+
+def test_a_layer_depends_on_names_and_content_only(layers):
+    one, two = layers
+    assert (one.digest, one.diff_id) == (two.digest, two.diff_id)
+    assert one.path.read_bytes() == two.path.read_bytes()
+
+
+def test_a_layer_holds_its_prefix_and_nobody_of_this_machine(layers):
+    with tarfile.open(layers[0].path) as tar:
+        members = tar.getmembers()
+    assert [m.name for m in members] == [
+        "opt", "opt/lib", "opt/lib/a", "opt/lib/a/a.py", "opt/lib/b.py", "opt/lib/link", "opt/lib/z.py",
+    ]  # fmt: skip
+    assert {(m.uid, m.gid, m.uname, m.gname, m.mtime) for m in members} == {(0, 0, "", "", 0)}
+
+
+def test_an_archive_is_the_same_each_time_and_keeps_its_name(layers, tmp_path):
+    digests = [
+        oci.oci_archive(tmp_path / f"{n}.tar", reference="example/operator:1", layers=[layer], config={"User": "1"})
+        for n, layer in enumerate(layers)
+    ]
+    assert digests[0] == digests[1]
+    assert (tmp_path / "0.tar").read_bytes() == (tmp_path / "1.tar").read_bytes()
+    assert oci.names(tmp_path / "0.tar") == ["example/operator:1"]
+
+
+def test_every_blob_of_an_archive_lies_under_its_own_digest(layers, tmp_path):
+    path = tmp_path / "image.tar"
+    digest = oci.oci_archive(path, reference="example/operator:1", layers=layers[:1], config={})
+    with tarfile.open(path) as tar:
+        manifest = json.load(tar.extractfile("blobs/" + digest.replace(":", "/")))
+        blobs = [manifest["config"], *manifest["layers"]]
+        for blob in blobs:
+            data = tar.extractfile("blobs/" + blob["digest"].replace(":", "/")).read()
+            assert oci._sha256(data) == blob["digest"]
+            assert len(data) == blob["size"]
+
+
+def test_a_docker_archive_keeps_its_name(tmp_path):
+    layer = oci.tar_of([oci.Entry(name="bin"), oci.Entry(name="bin/sh", data=b"#!"), oci.Entry(name="sh", link="bin/sh")])
+    oci.docker_archive(tmp_path / "image.tar", reference="example/tool:1", layer=layer, config={})
+    assert oci.names(tmp_path / "image.tar") == ["example/tool:1"]

@@ -1,0 +1,59 @@
+"""A signal reaches exactly the process it is meant for."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests.cluster import processes
+from tests.cluster.processes import Process
+
+
+@pytest.fixture
+def child():
+    """A process that sleeps until it is told to go."""
+    command = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as popen:
+        popen.stdout.readline()
+        yield popen
+        popen.kill()
+
+
+def test_a_process_is_found_by_its_pid_and_is_alive(child):
+    process = processes.find(child.pid)
+    assert process is not None
+    assert processes.alive(process)
+
+
+def test_another_start_time_is_another_process_and_gets_no_signal(child):
+    """The pid was given to somebody else since it was recorded."""
+    now = processes.find(child.pid)
+    recorded = Process(child.pid, now.started - 1)
+    assert not processes.alive(recorded)
+    assert not processes.send(recorded, signal.SIGKILL)
+    assert processes.stop([recorded], grace=0) == []
+    assert processes.alive(now)
+
+
+def test_stopping_ends_a_process_that_ignores_sigterm():
+    command = [
+        sys.executable,
+        "-c",
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)",
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as popen:
+        popen.stdout.readline()
+        assert processes.stop([processes.find(popen.pid)], grace=0.1) == []
+        assert popen.wait() == -signal.SIGKILL
+
+
+def test_a_zombie_counts_as_gone(child):
+    """A daemon's parent may never reap it, and waiting for its exit must end all the same."""
+    process = processes.find(child.pid)
+    assert processes.stop([process], grace=5) == []
+    assert processes.find(child.pid) is None
+
+
+def test_a_pid_that_nobody_has_is_not_found():
+    assert processes.find(2**22 + 1) is None
