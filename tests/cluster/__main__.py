@@ -50,6 +50,7 @@ def _run(options: argparse.Namespace) -> int:
         case "down":
             lifecycle.down()
         case "load":
+            lifecycle.require_root()
             lifecycle.require_running()
             for name in node.load([options.file]):
                 print(name)

@@ -86,7 +86,11 @@ def _link_flags(variables: Iterable[tuple[str, str]]) -> str:
 
 def _keep(go: Path, module: str, pattern: str, source: Path, destination: Path) -> None:
     listed = subprocess.run(
-        [go, "mod", "download", "-json", module], cwd=source, env=toolchain.environment(), capture_output=True, text=True
+        [go, "mod", "download", "-json", module],
+        cwd=source,
+        env=toolchain.environment(),
+        capture_output=True,
+        text=True,
     )
     if listed.returncode != 0:
         raise ClusterError(f"{module} cannot be had: {listed.stdout}{listed.stderr}")

@@ -136,6 +136,8 @@ temp = "{places.VAR}/tmp"
 [plugins."{cri}.runtime".cni]
   bin_dirs = ["{places.CNI_BIN}"]
   conf_dir = "{places.RUN}/cni"
+  # CNI's loopback plugin would leave results whose names do not tell whose they are.
+  use_internal_loopback = true
 """
 
 

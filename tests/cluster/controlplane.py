@@ -120,9 +120,7 @@ def fetch(url: str, headers: Mapping[str, str]) -> bytes | None:
     """Read a URL on this machine; `None` whatever goes wrong, since the caller asks again."""
     # All listeners are our own, on addresses of this machine: their self-made certificates prove nothing more.
     context = ssl._create_unverified_context()  # noqa: S323
-    opener = urllib.request.build_opener(
-        urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
-    )
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))
     with contextlib.suppress(OSError, urllib.error.URLError, http.client.HTTPException):
         with opener.open(urllib.request.Request(url, headers=dict(headers)), timeout=5) as answer:
             return answer.read()

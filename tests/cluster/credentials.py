@@ -45,9 +45,7 @@ class Credentials:
         content = {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [
-                {"name": "local", "cluster": {"server": API_URL, "certificate-authority-data": certificate}}
-            ],
+            "clusters": [{"name": "local", "cluster": {"server": API_URL, "certificate-authority-data": certificate}}],
             "users": [{"name": user, "user": {"token": self.tokens[user]}}],
             "contexts": [{"name": "local", "context": {"cluster": "local", "user": user}}],
             "current-context": "local",

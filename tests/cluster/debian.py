@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 from . import places, say
-from .errors import ClusterError
+from .errors import ClusterError, NotRoot
 
 # A file that shows that a package is there → the package. Files, not dpkg: another distribution's runc,
 # or one from elsewhere on PATH, will do.
@@ -63,6 +63,8 @@ def _have(wanted: dict[str, str]) -> None:
     packages = sorted(package for what, package in wanted.items() if not _there(what))
     if not packages:
         return
+    if os.geteuid() != 0:
+        raise NotRoot(f"Debian packages are missing; as root: apt-get install {' '.join(packages)}")
     if shutil.which("apt-get") is None:
         raise ClusterError(f"install what these Debian packages hold, then try again: {' '.join(packages)}")
     say.line(f"as root: apt-get install --no-install-recommends {' '.join(packages)}")

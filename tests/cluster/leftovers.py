@@ -12,7 +12,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from . import cgroups, debian, network, node, places, processes, record, say
+from . import build, cgroups, debian, network, node, places, processes, recipes, record, say
 from .record import Record
 
 _FIRST = ("kubelet", "kube-scheduler", "kube-controller-manager")
@@ -22,7 +22,7 @@ def found() -> list[str]:
     """Say what is there of a cluster, ours or another checkout's, running or not."""
     paths = [str(path) for path in (places.RUN, places.VAR) if path.exists()]
     return [
-        *(f"process {process.pid}" for process in processes.marked()),
+        *(f"process {process.pid}" for process, _ in processes.marked()),
         *(f"mount {mount}" for mount in _mounts()),
         *network.leftovers(),
         *cgroups.leftovers(),
@@ -41,7 +41,7 @@ def clean(last: Record | None) -> list[str]:
     _kill_pods()
     processes.stop(running.values(), grace=5)
     # Shims, and whatever was started right before a crash and not recorded.
-    processes.stop(list(processes.marked()), grace=0)
+    processes.stop([process for process, _ in processes.marked()], grace=0)
     _kill_pods()
     _unmount()
     network.tear_down()
@@ -50,7 +50,7 @@ def clean(last: Record | None) -> list[str]:
         path.unlink(missing_ok=True)
     for result in places.CNI_RESULTS.glob(f"{places.CNI_NETWORK}-*"):
         result.unlink(missing_ok=True)
-    if last and last.boot == record.boot_id():
+    if last:
         _put_back(last)
     # The record goes last: until here a second try knows as much as the first.
     left = [f"mount {mount}" for mount in _mounts()]
@@ -63,6 +63,8 @@ def clean(last: Record | None) -> list[str]:
 
 def _remove_containers() -> None:
     """Let containerd end pods itself, so that shims unmount and exit; best effort, the rest is swept."""
+    if recipes.by_family("containerd") in build.missing():
+        return
     with contextlib.suppress(subprocess.TimeoutExpired, OSError):
         if tasks := node.ctr("tasks", "ls", "-q", timeout=10).stdout.split():
             node.ctr("tasks", "rm", "--force", *tasks, timeout=60)
@@ -98,18 +100,20 @@ def _unmount() -> None:
 
 
 def _put_back(last: Record) -> None:
-    """Restore kernel settings and remove the folders that a component made at a place of its own choice."""
-    for name, value in last.sysctls.items():
-        with contextlib.suppress(OSError):
-            (Path("/proc/sys") / name).write_text(value)
-    for path in map(Path, last.made):
-        if path in (places.COMPILED_IN[0], places.COMPILED_IN[1]):
-            # Made by our kubelet alone; links and a socket lie in them.
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            # Shared with any other runtime: only if nobody else has put something there since.
+    """Restore kernel settings, and remove the folders that a component made at a place of its own choice."""
+    if last.boot == record.boot_id():
+        for name, value in last.sysctls.items():
             with contextlib.suppress(OSError):
-                path.rmdir()
+                (Path("/proc/sys") / name).write_text(value)
+    for link in Path("/var/log/containers").glob("*.log"):
+        if str(link.readlink() if link.is_symlink() else link).startswith(f"{places.VAR}/"):
+            link.unlink(missing_ok=True)
+    if str(places.KUBELET_COMPILED_IN) in last.made and not processes.named("kubelet"):
+        shutil.rmtree(places.KUBELET_COMPILED_IN / "device-plugins", ignore_errors=True)
+    for path in map(Path, last.made):
+        # Only if nobody has put something there since: another runtime may have come to the machine.
+        with contextlib.suppress(OSError):
+            path.rmdir()
 
 
 def report(items: list[str]) -> None:

@@ -115,14 +115,16 @@ def require_root() -> None:
 
 def _refuse_foreign(last: Record | None) -> None:
     """Leave another checkout's running cluster alone, unless that checkout is gone and nobody else can stop it."""
-    if last is None or last.checkout == str(places.CHECKOUT) or not last.running():
-        return
-    if Path(last.checkout, "tests", "cluster").is_dir():
-        raise ClusterError(
-            f"the cluster of another checkout runs on this machine: {last.checkout}\n"
-            f"stop it with: cd {last.checkout} && python3 -m tests.cluster down"
-        )
-    say.line(f"the running cluster belongs to {last.checkout}, which is gone: it is taken away")
+    owners = {checkout for _, checkout in processes.marked()}
+    if last and last.running():
+        owners.add(last.checkout)
+    for owner in sorted(owners - {str(places.CHECKOUT)}):
+        if Path(owner, "tests", "cluster").is_dir():
+            raise ClusterError(
+                f"the cluster of another checkout runs on this machine: {owner}\n"
+                f"stop it with: cd {owner} && python3 -m tests.cluster down"
+            )
+        say.line(f"the running cluster belongs to {owner}, which is gone: it is taken away")
 
 
 def _healthy(last: Record, seconds: float = 10) -> bool:
@@ -162,7 +164,9 @@ def _require_free_ports() -> None:
             try:
                 probe.bind(address)
             except OSError as exc:
-                raise ClusterError(f"{address[0]}:{address[1]} cannot be had ({exc.strerror}): see `ss -ltnp`") from None
+                raise ClusterError(
+                    f"{address[0]}:{address[1]} cannot be had ({exc.strerror}): see `ss -ltnp`"
+                ) from None
 
 
 def _start(current: Record, archives: list[Path]) -> None:

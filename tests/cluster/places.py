@@ -38,8 +38,9 @@ PROCESS_MARK = "METAOPERATOR_CLUSTER"
 
 # Compiled into the kubelet, the shim and libcni: no option moves these. They are removed again if they
 # were not there before.
+KUBELET_COMPILED_IN = Path("/var/lib/kubelet")
 COMPILED_IN = (
-    Path("/var/lib/kubelet"),
+    KUBELET_COMPILED_IN,
     Path("/var/log/containers"),
     Path("/run/containerd/s"),
     Path("/run/containerd"),

@@ -4,6 +4,7 @@ Every signal in this package is sent from here, through a pidfd whose start time
 check and the signal the pid cannot change hands.
 """
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -79,10 +80,11 @@ def stop(processes: Iterable[Process], *, grace: float) -> list[Process]:
     return wait_gone(asked, 10.0)
 
 
-def marked() -> Iterator[Process]:
-    """Yield every process that descends from one we started, recorded or not: shims above all.
+def marked() -> Iterator[tuple[Process, str]]:
+    """Yield every process that descends from one we started, recorded or not, and the checkout it is of.
 
-    Pods' processes are not among them: a container gets its image's environment. They are found by cgroup.
+    Shims above all. Pods' processes are not among them, since a container gets its image's environment: they
+    are found by cgroup.
     """
     needle = f"\0{places.PROCESS_MARK}=".encode()
     for entry in _PROC.iterdir():
@@ -94,7 +96,16 @@ def marked() -> Iterator[Process]:
         except (OSError, ProcessLookupError):
             continue
         if process and needle in environment:
-            yield process
+            yield process, environment.split(needle, 1)[1].split(b"\0", 1)[0].decode()
+
+
+def named(name: str) -> bool:
+    """Tell whether any process of the machine has this name, whoever started it."""
+    for entry in _PROC.glob("[0-9]*/comm"):
+        with contextlib.suppress(OSError):
+            if entry.read_text().strip() == name and find(int(entry.parent.name)):
+                return True
+    return False
 
 
 def spawn(name: str, command: list[str], *, environment: dict[str, str]) -> Process:

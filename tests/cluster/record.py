@@ -87,7 +87,9 @@ def exclusive() -> Iterator[None]:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ClusterError("another command is starting or stopping a cluster on this machine: wait for it") from None
+            raise ClusterError(
+                "another command is starting or stopping a cluster on this machine: wait for it"
+            ) from None
         yield
     finally:
         os.close(fd)

@@ -70,6 +70,8 @@ def test_every_blob_of_an_archive_lies_under_its_own_digest(layers, tmp_path):
 
 
 def test_a_docker_archive_keeps_its_name(tmp_path):
-    layer = oci.tar_of([oci.Entry(name="bin"), oci.Entry(name="bin/sh", data=b"#!"), oci.Entry(name="sh", link="bin/sh")])
+    layer = oci.tar_of(
+        [oci.Entry(name="bin"), oci.Entry(name="bin/sh", data=b"#!"), oci.Entry(name="sh", link="bin/sh")]
+    )
     oci.docker_archive(tmp_path / "image.tar", reference="example/tool:1", layer=layer, config={})
     assert oci.names(tmp_path / "image.tar") == ["example/tool:1"]
