@@ -86,6 +86,7 @@ class Cluster:
         self._kubeconfig = kubeconfig
         self._timeout = timeout
         self._api: Any = None
+        self._retired: list[Any] = []
         self._renewal = asyncio.Lock()
         self._renewed_at = 0.0
         self._known: dict[str, dict[str, _Resource]] = {}
@@ -96,8 +97,9 @@ class Cluster:
 
     async def close(self) -> None:
         """Give the connections back."""
-        if self._api is not None:
-            await self._api.close()
+        for api in (*self._retired, self._api):
+            if api is not None:
+                await api.close()
 
     async def _client(self) -> Any:
         configuration = kubernetes_client.Configuration()
@@ -128,14 +130,23 @@ class Cluster:
         }
 
     async def renew_credentials(self) -> None:
-        """Read the credentials anew, at most once in five seconds however many ask at a time."""
+        """Read the credentials anew, at most once in five seconds however many ask at a time.
+
+        A new token goes into the client in use, so that nothing under way is cut; a new certificate needs a new one.
+        """
         async with self._renewal:
             now = asyncio.get_running_loop().time()
             if now - self._renewed_at < 5:
                 return
+            self._renewed_at = now
             fresh, old = await self._client(), self._api
-            self._api, self._renewed_at = fresh, now
-            await old.close()
+            if _identity(fresh.configuration) == _identity(old.configuration):
+                old.configuration.api_key = fresh.configuration.api_key
+                old.configuration.refresh_api_key_hook = fresh.configuration.refresh_api_key_hook
+                await fresh.close()
+            else:
+                self._api = fresh
+                self._retired.append(old)
 
     # ---- reading
 
@@ -156,7 +167,8 @@ class Cluster:
         token = ""
         while True:
             page = await self._call("GET", path, query=query | ({"continue": token} if token else {}), accept=accept)
-            yield page
+            # An empty list of metadata comes with null in place of [] (seen on v1.36.3).
+            yield {**page, "items": page["items"] or []}
             token = page["metadata"].get("continue", "")
             if not token:
                 return
@@ -342,6 +354,10 @@ def _in_pod() -> bool:
     return bool(os.environ.get("KUBERNETES_SERVICE_HOST")) and not os.environ.get("KUBECONFIG")
 
 
+def _identity(configuration: Any) -> tuple[Any, ...]:
+    return configuration.host, configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file
+
+
 def _bare(token: str | None) -> str | None:
     # The client library hands tokens out with their scheme, in either case.
     if token and token[:7].lower() == "bearer ":
@@ -385,7 +401,8 @@ def _error(code: int, status: Mapping[str, Any], what: str, retry_after: str | N
     if code == 429 or (code >= 500 and after):
         return Throttled(message, after=float(after or 1))
     if 400 <= code < 500:
-        return Rejected(message)
+        # For people: the API server's own sentence names the object and the reason.
+        return Rejected(status.get("message") or message)
     return RetryableError(message)
 
 

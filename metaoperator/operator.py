@@ -146,6 +146,9 @@ class Operator:
                 )
             except Exception:
                 log.exception("kopf ended; it is started again")
+            else:
+                # kopf takes the signals over: a quiet end is its way of telling that we were asked to stop.
+                self._stop.set()
             if self._stop.is_set():
                 return
             now = loop.time()
@@ -159,7 +162,8 @@ class Operator:
 
     async def _login(self, **_: Any) -> kopf.ConnectionInfo:
         """Give kopf the credentials that our own client uses, to be asked for again before they go stale."""
-        await self._cluster.renew_credentials()
+        if self._kopf_ready.is_set():  # asked again: they are old, or were not accepted
+            await self._cluster.renew_credentials()
         found = await self._cluster.credentials()
         expiration = datetime.now(UTC) + timedelta(minutes=5)
         return kopf.ConnectionInfo(**found, expiration=expiration)

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from metaoperator.core.errors import ConfigError
+
 Check = Callable[[], list[str]]
 """Names what is wrong; empty when all is well."""
 
@@ -36,7 +38,10 @@ async def serve(app: web.Application, port: int) -> None:
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     try:
-        await web.TCPSite(runner, port=port).start()
+        try:
+            await web.TCPSite(runner, port=port).start()
+        except OSError as exc:
+            raise ConfigError(f"port {port} cannot be opened: {exc.strerror}; choose another with --port") from exc
         await asyncio.Event().wait()
     finally:
         await runner.cleanup()

@@ -146,8 +146,8 @@ def conflict(ref: Ref, live: Manifest) -> Step:
         verb=Verb.HOLD,
         ref=ref,
         reason=Reason.CONFLICT,
-        message=f"{ref} exists and is not ours (managed by {', '.join(managers) or 'somebody else'}): "
-        "rename or delete it, and it is installed at once",
+        message=f"{ref} exists and does not carry our mark (written by {', '.join(managers) or 'somebody else'}): "
+        "it is left as it is; rename or delete it, and ours is installed within two minutes",
     )
 
 

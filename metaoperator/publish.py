@@ -1,0 +1,115 @@
+"""The status of a WorkflowController: composed from one look, written if it differs, told of when READY turns."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import datetime
+from typing import Final
+
+from metaoperator.cluster import Cluster, Conflict
+from metaoperator.core import names, plan, status
+from metaoperator.core.errors import Gone
+from metaoperator.core.health import Verdict
+from metaoperator.core.model import Manifest, Namespace, Ref
+from metaoperator.core.names import Reason
+from metaoperator.core.status import Note, View
+from metaoperator.fleet import Observed
+from metaoperator.mirror import Mirror
+from metaoperator.recorder import Recorder
+
+log = logging.getLogger(__name__)
+
+COUNTS_SECONDS: Final = 15.0
+"""Counts of Workflows alone are written at most this often for one namespace."""
+
+
+class Publisher:
+    """Writes statuses."""
+
+    def __init__(
+        self, cluster: Cluster, mirror: Mirror, recorder: Recorder, *, wall_clock: Callable[[], datetime]
+    ) -> None:
+        """Remember only when each status was last written."""
+        self._cluster = cluster
+        self._mirror = mirror
+        self._recorder = recorder
+        self._wall_clock = wall_clock
+        self._published_at: dict[str, float] = {}
+
+    def forget(self, namespace: str) -> None:
+        """Drop what is remembered of one namespace."""
+        self._published_at.pop(namespace, None)
+
+    async def publish(self, wfc: Manifest, view: View) -> float | None:
+        """Write the status if it differs; returns the seconds after which counts that had to wait are due."""
+        name = wfc["metadata"]["namespace"]
+        published = wfc.get("status") or {}
+        wanted = status.workflow_controller(view, published, now=self._wall_clock())
+        if wanted == published:
+            return None
+        now = asyncio.get_running_loop().time()
+        since = now - self._published_at.get(name, now - COUNTS_SECONDS)
+        if since < COUNTS_SECONDS and status.only_counts_differ(wanted, published):
+            return COUNTS_SECONDS - since
+        ref = Ref.of(wfc)
+        meta = {"name": ref.name, "namespace": ref.namespace, "uid": wfc["metadata"]["uid"]}
+        body = {"apiVersion": ref.kind.api_version, "kind": ref.kind.kind, "metadata": meta, "status": wanted}
+        try:
+            live, _ = await self._cluster.apply(body, force=True, subresource="status")
+        except (Gone, Conflict):
+            self._mirror.saw(ref, "")
+            return 1.0
+        self._mirror.learn(live)
+        self._published_at[name] = now
+        before, after = (status.condition(each, names.Condition.READY) for each in (published, wanted))
+        if (before.get("status"), before.get("reason")) != (after["status"], after["reason"]):
+            bad = after["status"] == "False" and (
+                view.stalled is not None or view.verdict.health is names.Health.FAILED
+            )
+            log.info("child judged", extra={"namespace": name, "ready": after["status"], "reason": after["reason"]})
+            await self._recorder.tell(wfc, Reason(after["reason"]), after["message"], warning=bad)
+        return None
+
+
+def nothing(note: Note) -> Verdict:
+    """Judge a child that is not to be there."""
+    return Verdict(health=names.Health.TERMINATING, reason=note.reason, message=note.message)
+
+
+def published(wfc: Manifest, key: str) -> str:
+    """Read one text of the status as it was last published."""
+    return str((wfc.get("status") or {}).get(key, ""))
+
+
+def view(
+    wfc: Manifest,
+    verdict: Verdict,
+    *,
+    stalled: Note | None = None,
+    reconciling: Note | None = None,
+    template: str = "",
+    revision: str = "",
+    version: str = "",
+    instance_id: str = "",
+    seen: Observed | None = None,
+    namespace: Namespace | None = None,
+) -> View:
+    """Compose what one look at a namespace tells; what is not known now stands as it was last published."""
+    ours = {} if seen is None or namespace is None else seen.objects
+    return View(
+        generation=wfc["metadata"]["generation"],
+        verdict=verdict,
+        stalled=stalled,
+        reconciling=reconciling,
+        template=template or published(wfc, "template"),
+        revision=revision or published(wfc, "revision"),
+        version=version or published(wfc, "version"),
+        instance_id=instance_id,
+        leader=seen.lease.holder if seen is not None and seen.lease is not None else "",
+        work=None if seen is None else seen.work,
+        inventory=[
+            f"{ref.kind.kind}/{ref.name}"
+            for ref, live in ours.items()
+            if namespace is not None and plan.is_ours(live, namespace.uid)
+        ],
+    )
