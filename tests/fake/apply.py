@@ -97,7 +97,7 @@ def apply(  # noqa: PLR0917
     managed[owner] = Entry(wanted, last.time if last else now)
     if last:
         owned = set().union(*(entry.fields for entry in managed.values()))
-        dropped = fieldsets.with_parents(last.fields) - fieldsets.with_parents(owned)
+        dropped = fieldsets.with_parents(last.fields) - fieldsets.with_parents(owned) - fieldsets.UNOWNED
         merged = _without(kind, (), merged, dropped)
 
     change = fieldsets.compare(kind, base, merged)
@@ -162,16 +162,31 @@ def _merge(kind: Kind, path: Path, live: Any, config: Any) -> Any:
 
 
 def _order(live: list[str], config: list[str]) -> list[str]:
-    """Keep others' items where they are and put ours in our order."""
-    ours, result, left = set(config), [], list(config)
-    for key in live:
-        if key not in ours:
-            result.append(key)
-        elif key in left:
-            position = left.index(key) + 1
-            result += left[:position]
-            left = left[position:]
-    return result + left
+    """Order a merged list as structured-merge-diff does: ours as applied, others' about where they were."""
+    shared = iter([key for key in config if key in live])
+    wanted, result, left, right = next(shared, None), [], 0, 0
+    while left < len(live) or right < len(config):
+        if left < len(live) and right < len(config):
+            if live[left] == config[right]:
+                result.append(live[left])
+                left, right, wanted = left + 1, right + 1, next(shared, None)
+                continue
+            if live[left] in config and wanted not in (None, live[left]):
+                left += 1  # its turn comes with the applied list
+                continue
+        if left < len(live):
+            if live[left] not in config:
+                result.append(live[left])
+                left += 1
+                continue
+            if live[left] in result:
+                left += 1
+        if right < len(config):
+            result.append(config[right])
+            if config[right] == wanted:
+                wanted = next(shared, None)
+            right += 1
+    return result
 
 
 def _without(kind: Kind, path: Path, value: Any, dropped: Fields) -> Any:

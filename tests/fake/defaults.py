@@ -12,6 +12,10 @@ from .kinds import Kind, Manifest
 def fill(kind: Kind, obj: Manifest) -> None:
     """Default and canonicalise an object in place; doing it twice changes nothing."""
     defaulter = _DEFAULTERS.get((kind.group, kind.kind))
+    if not kind.custom:
+        for holder, name in ((obj["metadata"], "labels"), (obj["metadata"], "annotations"), (obj, "data")):
+            if holder.get(name) == {} and kind.kind != "ControllerRevision":
+                del holder[name]  # omitempty
     if defaulter:
         defaulter(obj)
     elif kind.custom and kind.schema:
@@ -47,6 +51,11 @@ def _template(spec: Manifest) -> None:
 def _pod(obj: Manifest) -> None:
     _pod_spec(obj.setdefault("spec", {}))
     obj["spec"].setdefault("enableServiceLinks", True)
+    for container in obj["spec"].get("containers", ()):
+        # A limit without a request is also the request: in pods, not in templates.
+        resources = container["resources"]
+        for name, value in resources.get("limits", {}).items():
+            resources.setdefault("requests", {}).setdefault(name, value)
     obj.setdefault("status", {}).setdefault("phase", "Pending")
 
 
@@ -87,9 +96,6 @@ def _container(container: Manifest) -> None:
     for which in ("limits", "requests"):
         if which in resources:
             resources[which] = {name: quantity(value) for name, value in resources[which].items()}
-    # A limit without a request is also the request.
-    for name, value in resources.get("limits", {}).items():
-        resources.setdefault("requests", {}).setdefault(name, value)
 
 
 def _probe(probe: Manifest) -> None:

@@ -19,7 +19,7 @@ Fields = set[Path]
 
 # The server strips these from every set: nobody owns identity.
 _IDENTITY = ("creationTimestamp", "generation", "managedFields", "name", "namespace", "resourceVersion", "uid")
-_UNOWNED = {("f:apiVersion",), ("f:kind",), ("f:metadata",), *(("f:metadata", f"f:{name}") for name in _IDENTITY)}
+UNOWNED = {("f:apiVersion",), ("f:kind",), ("f:metadata",), *(("f:metadata", f"f:{name}") for name in _IDENTITY)}
 # A Go struct has these before anybody sets them, so that an Update does not own the node itself.
 _ALWAYS_THERE = {"f:spec", "f:status", "f:template", "f:strategy", "f:containers", "f:resources", "f:metadata"}
 
@@ -58,7 +58,7 @@ def children(kind: Kind, path: Path, value: Any) -> dict[str, Any] | None:
 
 def applied(kind: Kind, obj: Manifest) -> Fields:
     """Return the fields that an apply of this object owns: its leaves and its list items."""
-    return {path for path in _leaves(kind, (), obj) if path not in _UNOWNED}
+    return {path for path in _leaves(kind, (), obj) if path not in UNOWNED}
 
 
 def _leaves(kind: Kind, path: Path, value: Any) -> Iterator[Path]:
@@ -88,7 +88,7 @@ def compare(kind: Kind, old: Manifest, new: Manifest) -> Comparison:
     result = Comparison()
     _compare(kind, (), old, new, result)
     for paths in (result.added, result.removed, result.modified):
-        paths -= _UNOWNED
+        paths -= UNOWNED
         paths -= {path for path in paths if path[:2] == ("f:metadata", "f:managedFields")}
     if not kind.custom:
         inner = {path[:-1] for path in result.added}

@@ -20,6 +20,7 @@ class ApiError(Exception):
         super().__init__(message)
         self.code = code
         self.retry_after = retry_after
+        self.plain = False  # the body is the message alone
         self.body: Manifest = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -39,9 +40,16 @@ def _details(kind: Kind, name: str, **more: object) -> Manifest:
     return {"name": name, **group, "kind": kind.plural, **more}
 
 
-def no_such_path() -> ApiError:
-    """Answer for a kind that is not served; clients read it as `the CRD is not there`."""
-    return ApiError(404, "NotFound", "404 page not found")
+def no_such_group() -> ApiError:
+    """Answer for a group or version that is not served: plain text, as the real server's."""
+    error = ApiError(404, "NotFound", "404 page not found")
+    error.plain = True
+    return error
+
+
+def no_such_resource() -> ApiError:
+    """Answer for a kind or subresource that its group does not serve; clients read it as `the CRD is not there`."""
+    return ApiError(404, "NotFound", "the server could not find the requested resource")
 
 
 def not_found(kind: Kind, name: str) -> ApiError:
@@ -58,6 +66,32 @@ def conflict(kind: Kind, name: str, why: str) -> ApiError:
     """Answer for a precondition that does not hold."""
     message = f'Operation cannot be fulfilled on {kind.resource} "{name}": {why}'
     return ApiError(409, "Conflict", message, details=_details(kind, name))
+
+
+def wrong_uid(kind: Kind, name: str, asked: str, have: str) -> ApiError:
+    """Answer for a PUT that names another object's uid."""
+    why = (
+        f"StorageError: invalid object, Code: 4, Key: /registry/{kind.plural}/{name}, ResourceVersion: 0, "
+        f"AdditionalErrorMsg: Precondition failed: UID in precondition: {asked}, UID in object meta: {have}"
+    )
+    return conflict(kind, name, why)
+
+
+def delete_refused(kind: Kind, name: str, label: str, asked: str, have: str) -> ApiError:
+    """Answer for a delete whose precondition does not hold; it names the kind where others name the resource."""
+    fate = "deleted and then recreated" if label == "UID" else "modified"
+    message = (
+        f'Operation cannot be fulfilled on {kind.kind} "{name}": the {label} in the precondition ({asked}) does not '
+        f"match the {label} in record ({have}). The object might have been {fate}"
+    )
+    return ApiError(409, "Conflict", message, details={**_details(kind, name), "kind": kind.kind})
+
+
+def from_the_future(version: int, current: int) -> ApiError:
+    """Answer for a list at a version that does not exist yet."""
+    message = f"Timeout: Too large resource version: {version}, current: {current}"
+    causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
+    return ApiError(504, "Timeout", message, details={"causes": causes}, retry_after=1)
 
 
 def stale(kind: Kind, name: str) -> ApiError:

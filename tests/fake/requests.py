@@ -14,11 +14,7 @@ from .audit import Entry
 from .kinds import Kind, Manifest, Registry
 from .views import View
 
-APPLY_PATCH, MERGE_PATCH, STRATEGIC = (
-    "application/apply-patch+yaml",
-    "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
-)
+APPLY_PATCH, MERGE_PATCH = "application/apply-patch+yaml", "application/merge-patch+json"
 _SUBRESOURCES = ("", "status")
 
 
@@ -67,7 +63,7 @@ async def read(request: web.BaseRequest, registry: Registry) -> ApiRequest:
     agent = request.headers.get("User-Agent", "")
     verb = _verb(request, name, query)
     if sub not in _SUBRESOURCES or (sub == "status" and not kind.status):
-        raise problems.ApiError(404, "NotFound", "the server could not find the requested resource")
+        raise problems.no_such_resource()
     return ApiRequest(
         kind=kind,
         namespace=namespace,
@@ -88,17 +84,19 @@ def _locate(path: str, registry: Registry) -> tuple[Kind, str | None, str | None
     elif parts[0] == "apis" and len(parts) > 3:
         group, version, rest = parts[1], parts[2], parts[3:]
     else:
-        raise problems.no_such_path()
+        raise problems.no_such_group()
     namespace = None
     # `namespaces/x/pods` is inside a namespace, `namespaces/x/status` is the namespace itself.
     if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in ("status", "finalize"):
         namespace, rest = rest[1], rest[2:]
     kind = registry.at(group, version, rest[0])
+    if kind is None and not any((each.group, each.version) == (group, version) for each in registry):
+        raise problems.no_such_group()
     if kind is None or (namespace is not None and not kind.namespaced):
-        raise problems.no_such_path()
+        raise problems.no_such_resource()
     name = rest[1] if len(rest) > 1 else None
     if kind.namespaced and name and namespace is None:
-        raise problems.no_such_path()
+        raise problems.no_such_resource()
     return kind, namespace, name, "/".join(rest[2:])
 
 
@@ -124,7 +122,7 @@ def _verb(request: web.BaseRequest, name: str | None, query: dict[str, str]) -> 
                     'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch',
                 )
             return "apply"
-        if content_type in (MERGE_PATCH, STRATEGIC):
+        if content_type == MERGE_PATCH:
             return "patch"
         raise problems.unsupported(content_type)
     raise problems.ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")

@@ -69,7 +69,8 @@ def fields(text: str | None) -> Predicate | None:
 
 
 def _unknown_field(key: str) -> ApiError:
-    return bad_request(f"field label not supported: {key}")
+    only = ", ".join(f'"{name}"' for name in _FIELDS)
+    return bad_request(f'"{key}" is not a known field selector: only {only}')
 
 
 def both(label_selector: str | None, field_selector: str | None) -> Predicate | None:

@@ -183,13 +183,13 @@ class FakeApiServer:
         if (parts[0] == "api" and len(parts) == 2) or (parts[0] == "apis" and len(parts) == 3):
             served = [kind for kind in self.registry if kind.base == path]
             if not served:
-                raise problems.no_such_path()
+                raise problems.no_such_group()
             return kinds.resource_list(served, served[0].api_version)
         if parts[0] == "apis" and len(parts) == 2:
             for group in kinds.group_list(self.registry)["groups"]:
                 if group["name"] == parts[1]:
                     return {"kind": "APIGroup", "apiVersion": "v1", **group}
-            raise problems.no_such_path()
+            raise problems.no_such_group()
         return None
 
     @staticmethod
@@ -248,6 +248,8 @@ def _json(code: int, body: Manifest) -> web.Response:
 
 
 def _refusal(error: problems.ApiError) -> web.Response:
+    if error.plain:
+        return web.Response(status=error.code, text=f"{error}\n")
     response = _json(error.code, error.body)
     if error.retry_after is not None:
         response.headers["Retry-After"] = str(error.retry_after)

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from . import apply, defaults, problems, rules
+from . import apply, defaults, problems, rules, typed
 from .history import ADDED, DELETED, MODIFIED, Event, History, Place, place
 from .kinds import Kind, Manifest, Registry
 from .selectors import Predicate
@@ -109,7 +109,7 @@ class Store:
         if not kind.blind_put and not obj.get("metadata", {}).get("resourceVersion"):
             why = "Invalid value: 0: must be specified for an update"
             raise problems.invalid(kind, name, "metadata.resourceVersion", why)
-        return 200, self._update(kind, live, obj, manager=manager, sub=sub, dry_run=dry_run)
+        return 200, self._update(kind, live, obj, manager=manager, sub=sub, dry_run=dry_run, put=True)
 
     def merge(
         self,
@@ -140,10 +140,7 @@ class Store:
     ) -> tuple[int, Manifest]:
         """Apply a configuration server-side."""
         if config.get("apiVersion") != kind.api_version:
-            raise problems.bad_request(
-                "Incorrect version specified in apply patch. Specified patch version: "
-                f"{config.get('apiVersion')}, expected: {kind.api_version}"
-            )
+            raise problems.bad_request(f"invalid object type: {config.get('apiVersion')}, Kind={config.get('kind')}")
         if config.get("metadata", {}).get("managedFields") is not None:
             raise problems.bad_request("metadata.managedFields must be nil")
         live = self.find(kind, namespace, name)
@@ -162,6 +159,7 @@ class Store:
             claims = {key: config[key] for key in ("apiVersion", "kind", "status") if key in config} | {"metadata": {}}
         elif kind.status:
             claims.pop("status", None)
+        typed.check(kind, claims)
         # Go drops nulls after the merge; to claim one is to remove the field.
         owner = apply.Owner(manager, apply.APPLY, kind.api_version, sub)
         new = without_nulls(clone(apply.apply(kind, live, claims, owner, self.clock(), force=force)))
@@ -181,13 +179,11 @@ class Store:
         live = self.get(kind, namespace, name)
         wanted = options.get("preconditions") or {}
         for field, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
-            if wanted.get(field) and wanted[field] != live["metadata"][field]:
-                why = (
-                    f"the {label} in the precondition ({wanted[field]}) does not match the {label} in record "
-                    f"({live['metadata'][field]}). The object might have been "
-                    f"{'deleted and then recreated' if field == 'uid' else 'modified'}"
-                )
-                raise problems.conflict(kind, name, why)
+            asked, have = wanted.get(field), live["metadata"][field]
+            if asked and asked != have:
+                raise problems.delete_refused(kind, name, label, asked, have)
+        if kind.kind == "Namespace" and live["metadata"].get("deletionTimestamp"):
+            return False, live
         marked = clone(live)
         metadata = marked["metadata"]
         finalizers = [each for each in metadata.get("finalizers", []) if each not in (FOREGROUND, ORPHAN)]
@@ -211,12 +207,6 @@ class Store:
             if "generation" in metadata:
                 metadata["generation"] += 1
         if kind.kind == "Namespace":
-            if live["metadata"].get("deletionTimestamp"):
-                why = (
-                    "The system is ensuring all content is removed from this namespace.  Upon completion, this "
-                    "namespace will automatically be purged by the system."
-                )
-                raise problems.conflict(kind, name, why)
             marked["status"] = {**marked.get("status", {}), "phase": "Terminating"}
         return False, self._changed(kind, live, marked, dry_run=dry_run)
 
@@ -275,19 +265,22 @@ class Store:
         self._publish(kind, Event(version, place(kind), ADDED, new, None))
         return new
 
-    def _update(self, kind: Kind, live: Manifest, obj: Manifest, *, manager: str, sub: str, dry_run: bool) -> Manifest:
+    def _update(
+        self, kind: Kind, live: Manifest, obj: Manifest, *, manager: str, sub: str, dry_run: bool, put: bool = False
+    ) -> Manifest:
         new = without_nulls(self._received(kind, live["metadata"].get("namespace"), obj, live["metadata"]["name"]))
-        self._check_preconditions(kind, live, new["metadata"])
+        self._check_preconditions(kind, live, new["metadata"], put=put)
         new = self._prepared(kind, live, new, sub)
         apply.track(kind, live, new, apply.Owner(manager, apply.UPDATE, kind.api_version, sub), self.clock())
         return self._changed(kind, live, new, dry_run=dry_run)
 
-    def _check_preconditions(self, kind: Kind, live: Manifest, metadata: Manifest) -> None:
-        """Check the uid and resourceVersion that a body carries."""
-        have, name = live["metadata"], live["metadata"]["name"]
-        if metadata.get("uid") and metadata["uid"] != have["uid"]:
-            why = f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {have['uid']}"
-            raise problems.conflict(kind, name, why)
+    def _check_preconditions(self, kind: Kind, live: Manifest, metadata: Manifest, *, put: bool = False) -> None:
+        """Check the uid and resourceVersion that a body carries; only a PUT calls a wrong uid a conflict."""
+        have, name, uid = live["metadata"], live["metadata"]["name"], metadata.get("uid")
+        if uid and uid != have["uid"]:
+            if put:
+                raise problems.wrong_uid(kind, name, uid, have["uid"])
+            raise problems.invalid(kind, name, "metadata.uid", f'Invalid value: "{uid}": field is immutable')
         version = metadata.get("resourceVersion")
         if version and version != "0" and version != have["resourceVersion"]:
             raise problems.stale(kind, name)

@@ -70,7 +70,9 @@ class Lister:
 
     def list(self, view: View, namespace: str | None, query: dict[str, str]) -> Manifest:
         """Answer a list request, page by page when asked."""
-        limit = int(query.get("limit") or 0)
+        limit, wanted = int(query.get("limit") or 0), int(query.get("resourceVersion") or 0)
+        if wanted > self._history.version:
+            raise problems.from_the_future(wanted, self._history.version)
         if token := query.get("continue"):
             version, start, left = self._resume(token)
         else:
