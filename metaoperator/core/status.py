@@ -49,6 +49,8 @@ def workflow_controller(view: View, previous: Mapping[str, Any], *, now: datetim
     told = Note(reason=verdict.reason, message=verdict.message)
     if view.stalled is not None:
         ready, told = "False", view.stalled
+    elif view.reconciling is not None and verdict.health is Health.CURRENT:
+        told = view.reconciling  # a drain or a pause is what a person looks for in the REASON of a child that works
     busy = view.reconciling
     if busy is None and view.stalled is None and verdict.health in {Health.IN_PROGRESS, Health.NOT_FOUND}:
         busy = told

@@ -1,0 +1,101 @@
+# `make` lists the targets. Everything runs from the repository root; nothing is installed outside `.venv`, `.cluster`
+# and the cache, but for Debian packages that the local cluster names before it installs them.
+
+SHELL := /bin/bash
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+VENV := .venv
+PY := $(VENV)/bin/python
+READY := $(VENV)/.ready
+KUBECONFIG_LOCAL := $(CURDIR)/.cluster/kubeconfig
+IMAGE := dist/metaoperator.tar
+IMAGE_NAME ?= metaoperator:0.1.0
+WITH_CLUSTER := tests/tools/with-cluster
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+$(READY): requirements-dev.lock pyproject.toml
+	@tests/tools/venv $(VENV)
+	@touch $@
+
+.PHONY: venv
+venv: $(READY)
+
+# ---- fast checks
+
+.PHONY: format
+format: $(READY) ## format the code
+	@$(VENV)/bin/ruff format .
+	@$(VENV)/bin/ruff check --fix --quiet .
+
+.PHONY: lint
+lint: $(READY) ## formatting and lint, nothing is changed
+	@$(VENV)/bin/ruff format --check --quiet .
+	@$(VENV)/bin/ruff check --quiet .
+
+.PHONY: types
+types: $(READY) ## mypy --strict
+	@$(VENV)/bin/mypy --no-error-summary
+
+.PHONY: arch
+arch: $(READY) ## the architecture, as import contracts
+	@$(VENV)/bin/lint-imports --no-logo >$(VENV)/arch.log 2>&1 || { cat $(VENV)/arch.log; exit 1; }
+
+.PHONY: unit
+unit: $(READY) ## unit and golden tests, and the parts against the fake API server
+	@$(PY) -m pytest -q tests/unit tests/golden tests/parts
+
+.PHONY: golden
+golden: $(READY) ## rewrite the golden files; the diff is what gets reviewed
+	@GOLDEN=write $(PY) -m pytest -q tests/golden
+
+.PHONY: check
+check: lint types arch unit ## before each commit: format, lint, types, arch, unit and golden tests
+
+# ---- the local cluster
+
+.PHONY: cluster
+cluster: $(READY) ## start the local cluster; it runs until `make cluster-down`
+	@$(PY) -m tests.cluster up
+
+.PHONY: cluster-down
+cluster-down: ## stop the local cluster and take everything off the machine again
+	@python3 -m tests.cluster down
+
+.PHONY: image
+image: $(READY) ## the operator's image as an OCI archive, made without a container engine
+	@mkdir -p dist
+	@$(PY) -m tests.cluster image --out $(IMAGE) --tag $(IMAGE_NAME)
+
+.PHONY: render
+render: $(READY) ## what namespace NS would get, for example: make render NS=team-a
+	@$(VENV)/bin/metaoperator render $(NS)
+
+.PHONY: demo
+demo: $(READY) ## the main job, end to end, on the local cluster; it runs until `make cluster-down`
+	@$(PY) -m tests.demo
+
+# ---- on real parts
+
+.PHONY: contract
+contract: $(READY) ## the fake API server and the real one, held to the same truth
+	@$(WITH_CLUSTER) env METAOPERATOR_KUBECONFIG=$(KUBECONFIG_LOCAL) $(PY) -m pytest -q tests/contract
+
+.PHONY: e2e
+e2e: $(READY) image ## end to end on the local cluster, the operator as a pod, real controllers
+	@$(WITH_CLUSTER) env KUBECONFIG=$(KUBECONFIG_LOCAL) $(PY) -m pytest -q tests/e2e
+
+.PHONY: readme
+readme: $(READY) ## run README's shell blocks unchanged, in an empty directory, under env -i
+	@$(PY) -m pytest -q tests/readme
+
+.PHONY: real
+real: contract e2e
+
+.PHONY: test
+test: check image ## everything; what CI runs
+	@$(WITH_CLUSTER) $(MAKE) --no-print-directory real
+	@$(MAKE) --no-print-directory readme
