@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, cast
 
 import kopf
+from aiohttp import web
 
 from metaoperator import handlers, probes, sources
 from metaoperator.cluster import Cluster, Gate, Selection
@@ -69,21 +70,21 @@ class Operator:
 
     async def run(self) -> None:
         """Run until SIGTERM or SIGINT; `ConfigError` when it cannot work as started."""
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop.set)
+        self._take_signals()
         await self._cluster.connect()
         support: list[asyncio.Task[None]] = []
+        pages: web.AppRunner | None = None
         try:
             if self._settings.port:
                 app = probes.application(healthy=self._unhealthy, ready=self._unready)
-                support.append(asyncio.create_task(probes.serve(app, self._settings.port)))
+                pages = await probes.serve(app, self._settings.port)
             await self._race(self._own_kinds())
             support += [asyncio.create_task(run) for run in (*self._fleet.runs(), self._mirror.run())]
             # The worker ends before the elector does: nothing is under way when the Lease is given back.
             elector = asyncio.create_task(self._elector.run())
             worker = asyncio.create_task(self._worker.run())
             kopf_run = asyncio.create_task(self._supervise_kopf())
+            support.append(asyncio.create_task(self._keep_signals()))
             stop = asyncio.create_task(self._stopped())
             done, _ = await asyncio.wait(
                 {elector, worker, kopf_run, stop, *support}, return_when=asyncio.FIRST_COMPLETED
@@ -95,6 +96,8 @@ class Operator:
         finally:
             for task in support:
                 await _end(task)
+            if pages is not None:
+                await pages.cleanup()
             await self._cluster.close()
 
     async def _race(self, step: Coroutine[Any, Any, None]) -> None:
@@ -106,6 +109,10 @@ class Operator:
         if task.done():
             task.result()
         await _end(task)
+
+    def _take_signals(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, self._stop.set)
 
     async def _stopped(self) -> None:
         await self._stop.wait()
@@ -159,6 +166,12 @@ class Operator:
                 )
             await asyncio.sleep(1)
             await self._resync()
+
+    async def _keep_signals(self) -> None:
+        """Take the signals back from kopf, which needs seconds to end: the Lease is given back before it does."""
+        await self._kopf_ready.wait()
+        self._take_signals()
+        await asyncio.Event().wait()
 
     async def _login(self, **_: Any) -> kopf.ConnectionInfo:
         """Give kopf the credentials that our own client uses, to be asked for again before they go stale."""

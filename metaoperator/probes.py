@@ -1,6 +1,5 @@
 """/healthz, /readyz and /metrics on one port."""
 
-import asyncio
 from collections.abc import Callable
 
 from aiohttp import web
@@ -33,15 +32,13 @@ def _answer(faults: list[str]) -> web.Response:
     return web.Response(text="".join(f"{fault}\n" for fault in faults) or "ok\n", status=503 if faults else 200)
 
 
-async def serve(app: web.Application, port: int) -> None:
-    """Serve on all addresses of the pod until cancelled."""
+async def serve(app: web.Application, port: int) -> web.AppRunner:
+    """Begin to serve on all addresses of the pod; the caller cleans the runner up. `ConfigError` for a taken port."""
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     try:
-        try:
-            await web.TCPSite(runner, port=port).start()
-        except OSError as exc:
-            raise ConfigError(f"port {port} cannot be opened: {exc.strerror}; choose another with --port") from exc
-        await asyncio.Event().wait()
-    finally:
+        await web.TCPSite(runner, port=port).start()
+    except OSError as exc:
         await runner.cleanup()
+        raise ConfigError(f"port {port} cannot be opened: {exc.strerror}; choose another with --port") from exc
+    return runner

@@ -84,9 +84,11 @@ class Worker:
     async def _one(self, name: str) -> None:
         loop = asyncio.get_running_loop()
         started = loop.time()
-        at_least = 0.0
+        # What stands when nothing else is said: the run was cancelled from outside, and its name must not be lost.
+        result, at_least = "cancelled", 0.0
         try:
             again = await self._run(name)
+            result = "ok"
         except NotLeading:
             result = "not_leading"
         except Throttled as exc:
@@ -102,10 +104,10 @@ class Worker:
         except Exception:
             result, at_least = "bug", 5.0
             log.exception("a bug: please report it", extra={"key": name})
-        else:
-            result = "ok"
-            self._queue.succeeded(name, loop.time(), again_after=again)
-        self._runs.labels(result).inc()
-        self._seconds.observe(loop.time() - started)
-        if result != "ok":
-            self._queue.failed(name, loop.time(), jitter=random.random(), at_least=at_least)
+        finally:
+            self._runs.labels(result).inc()
+            self._seconds.observe(loop.time() - started)
+            if result == "ok":
+                self._queue.succeeded(name, loop.time(), again_after=again)
+            else:
+                self._queue.failed(name, loop.time(), jitter=random.random(), at_least=at_least)

@@ -1,7 +1,5 @@
 """Manifests with sane defaults, so that a test shows only what it is about."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from .client import Manifest, manifest
@@ -17,14 +15,26 @@ def container(name: str = "main", **fields: Any) -> Manifest:
     return {"name": name, "image": "example.invalid/image:1", **fields}
 
 
-def deployment(name: str = "one", /, *, containers: list[Manifest] | None = None, pod: Manifest | None = None, **spec: Any) -> Manifest:
+def deployment(
+    name: str = "one", /, *, containers: list[Manifest] | None = None, pod: Manifest | None = None, **spec: Any
+) -> Manifest:
     """Build a Deployment without replicas, so that nothing is scheduled anywhere."""
     labels = {"app": name}
     template = {"metadata": {"labels": labels}, "spec": {"containers": containers or [container()], **(pod or {})}}
-    return manifest("Deployment", name, spec={"replicas": 0, "selector": {"matchLabels": labels}, "template": template, **spec})
+    return manifest(
+        "Deployment", name, spec={"replicas": 0, "selector": {"matchLabels": labels}, "template": template, **spec}
+    )
 
 
-def widget(name: str = "one", /, *, kind: str = "Widget", metadata: Manifest | None = None, status: Manifest | None = None, **spec: Any) -> Manifest:
+def widget(
+    name: str = "one",
+    /,
+    *,
+    kind: str = "Widget",
+    metadata: Manifest | None = None,
+    status: Manifest | None = None,
+    **spec: Any,
+) -> Manifest:
     """Build a custom resource."""
     more = {} if status is None else {"status": status}
     return manifest(kind, name, metadata=metadata or {}, **({"spec": spec} if spec else {}), **more)
@@ -32,7 +42,9 @@ def widget(name: str = "one", /, *, kind: str = "Widget", metadata: Manifest | N
 
 def managers(obj: Manifest) -> list[tuple[str, str, str]]:
     """Return who owns something: manager, operation and subresource."""
-    return sorted((e["manager"], e["operation"], e.get("subresource", "")) for e in obj["metadata"].get("managedFields", ()))
+    return sorted(
+        (e["manager"], e["operation"], e.get("subresource", "")) for e in obj["metadata"].get("managedFields", ())
+    )
 
 
 def owned(obj: Manifest, manager: str, operation: str = "Apply", sub: str = "") -> Manifest:

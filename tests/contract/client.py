@@ -1,7 +1,5 @@
 """The thinnest client that can speak to both back ends: a path, a body, the code and the answer."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json
@@ -145,7 +143,7 @@ class Api:
     @asynccontextmanager
     async def watch(
         self, kind: str, namespace: str | None, *, accept: str = JSON, **query: str
-    ) -> AsyncIterator[Stream]:
+    ) -> AsyncIterator["Stream"]:
         """Open a watch."""
         query = {"watch": "true", "timeoutSeconds": "20", **query}
         async with self._session.get(

@@ -1,7 +1,5 @@
 """Back ends for the contract: always the fake, and a real API server when `METAOPERATOR_KUBECONFIG` names one."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import secrets
@@ -20,7 +18,11 @@ from .client import GROUP, Api, connect, eventually, manifest, path_of
 
 _HERE = Path(__file__).parent
 _ARRAY = {"type": "array", "items": {"type": "string"}}
-_NAMED = {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}, "size": {"type": "string"}}}
+_NAMED = {
+    "type": "object",
+    "required": ["name"],
+    "properties": {"name": {"type": "string"}, "size": {"type": "string"}},
+}
 _STATUS = {
     "type": "object",
     "properties": {

@@ -1,7 +1,5 @@
 """Server-side apply: who owns what, what merges, what conflicts, what goes."""
 
-from __future__ import annotations
-
 from .builders import config_map, container, deployment, managers, owned, widget
 from .client import Api, Manifest, manifest
 

@@ -1,7 +1,5 @@
 """How to create by apply without ever touching an object that is already there."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest
@@ -21,7 +19,9 @@ async def test_a_made_up_uid_does_not_create(api: Api, namespace: str) -> None:
     """An apply that names a uid is refused when there is no object, so the uid is no create-only mark."""
     answer = await api.apply(namespace, config_map(uid=MADE_UP), force=True)
     assert (answer.code, answer.body["reason"]) == (409, "Conflict")
-    assert f"uid mismatch: the provided object specified uid {MADE_UP}, and no existing object was found" in answer.message
+    assert (
+        f"uid mismatch: the provided object specified uid {MADE_UP}, and no existing object was found" in answer.message
+    )
     assert (await api.get("ConfigMap", namespace, "one")).code == 404
 
 

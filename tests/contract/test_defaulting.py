@@ -1,7 +1,5 @@
 """What the server fills in and rewrites: the differences that are no drift."""
 
-from __future__ import annotations
-
 import pytest
 
 from .builders import config_map, container, deployment, widget
@@ -15,7 +13,10 @@ async def test_a_deployment_is_filled_in(api: Api, namespace: str) -> None:
         containers=[
             container(
                 ports=[{"containerPort": 9090}],
-                env=[{"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}, {"name": "E", "value": ""}],
+                env=[
+                    {"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+                    {"name": "E", "value": ""},
+                ],
                 resources={"limits": {"cpu": "0.5", "memory": "1024Mi"}},
                 livenessProbe=probe,
                 volumeMounts=[{"name": "v", "mountPath": "/v"}],
@@ -51,7 +52,10 @@ async def test_a_deployment_is_filled_in(api: Api, namespace: str) -> None:
                         "terminationMessagePolicy": "File",
                         "ports": [{"containerPort": 9090, "protocol": "TCP"}],
                         "env": [
-                            {"name": "POD", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}},
+                            {
+                                "name": "POD",
+                                "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}},
+                            },
                             {"name": "E"},
                         ],
                         "resources": {"limits": {"cpu": "500m", "memory": "1Gi"}},
@@ -122,7 +126,9 @@ async def test_quantities_are_canonical(api: Api, namespace: str, written: str, 
 
 async def test_a_service_is_filled_in(api: Api, namespace: str) -> None:
     """A Service gets a type, an address and target ports."""
-    answer = await api.apply(namespace, manifest("Service", "one", spec={"selector": {"a": "b"}, "ports": [{"port": 80}]}))
+    answer = await api.apply(
+        namespace, manifest("Service", "one", spec={"selector": {"a": "b"}, "ports": [{"port": 80}]})
+    )
     spec: Manifest = answer.body["spec"]
     assert spec["clusterIP"].count(".") == 3
     assert spec == {

@@ -1,7 +1,5 @@
 """Namespaces: what needs them, and how they go."""
 
-from __future__ import annotations
-
 from .builders import config_map
 from .client import Api, Answer, eventually, manifest
 

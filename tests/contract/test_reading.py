@@ -1,7 +1,5 @@
 """Get and list: selectors, pages, metadata only."""
 
-from __future__ import annotations
-
 import pytest
 
 from .builders import config_map, deployment, widget
@@ -45,7 +43,12 @@ async def test_label_selectors(api: Api, namespace: str, selector: str, expected
 
 @pytest.mark.parametrize(
     ("selector", "expected"),
-    [("metadata.name=a", "a"), ("metadata.name!=a", "bc"), ("metadata.name=zz", ""), ("metadata.namespace=default", "")],
+    [
+        ("metadata.name=a", "a"),
+        ("metadata.name!=a", "bc"),
+        ("metadata.name=zz", ""),
+        ("metadata.namespace=default", ""),
+    ],
 )
 async def test_field_selectors(api: Api, namespace: str, selector: str, expected: str) -> None:
     """Name and namespace can be selected."""

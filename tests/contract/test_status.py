@@ -1,7 +1,5 @@
 """The status subresource: what it lets through, and whose it is."""
 
-from __future__ import annotations
-
 from .builders import managers, owned, widget
 from .client import Api, manifest
 

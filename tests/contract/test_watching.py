@@ -1,7 +1,5 @@
 """Watches: what arrives, in which order, and how they end."""
 
-from __future__ import annotations
-
 import pytest
 
 from .builders import config_map, widget

@@ -1,7 +1,5 @@
 """Create, update, delete and dry run: preconditions, generations, answers."""
 
-from __future__ import annotations
-
 import pytest
 
 from .builders import config_map, deployment, managers, widget

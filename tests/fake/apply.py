@@ -4,8 +4,6 @@ The rules are those of structured-merge-diff: merge, drop what the manager no lo
 then compare with the live object to find the conflicts.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

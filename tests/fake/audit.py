@@ -1,7 +1,5 @@
 """The record of requests, for claims such as `no write without a difference`."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """What the controller-manager does for everybody: owner references, and namespaces that go away."""
 
-from __future__ import annotations
-
 import asyncio
 
 from . import problems

@@ -1,11 +1,10 @@
 """The cluster around the API server, as far as a test switches it on: Deployments that become Available."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json
 from datetime import UTC, datetime
+from typing import Self
 
 from .history import DELETED, Event
 from .kinds import Kind, Manifest
@@ -30,7 +29,7 @@ class DeploymentController:
         self._task: asyncio.Task[None] | None = None
         self.broken: set[str] = set()
 
-    async def __aenter__(self) -> DeploymentController:
+    async def __aenter__(self) -> Self:
         self.switch_on()
         return self
 

@@ -1,7 +1,5 @@
 """What the real server fills in and rewrites, as far as it decides whether rendered and live objects differ."""
 
-from __future__ import annotations
-
 import re
 from decimal import Decimal
 from typing import Any

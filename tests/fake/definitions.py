@@ -1,11 +1,44 @@
 """CustomResourceDefinitions: creating one serves its kinds, deleting one takes the objects along."""
 
-from __future__ import annotations
-
 from .history import DELETED, Event, place
 from .kinds import Kind, Manifest
 from .store import Store
 from .values import timestamp
+
+
+_ARGO, _OURS = "argoproj.io", "metaoperator.dev"
+_PRESENT = (
+    (_ARGO, "Workflow", "workflows", "Namespaced", False, ("wf",)),
+    (_ARGO, "CronWorkflow", "cronworkflows", "Namespaced", False, ("cwf", "cronwf")),
+    (_OURS, "WorkflowController", "workflowcontrollers", "Namespaced", True, ("wfc",)),
+    (_OURS, "ControllerTemplate", "controllertemplates", "Cluster", True, ("wct",)),
+)
+
+
+def stand_ins() -> list[Manifest]:
+    """Return definitions that take anything, for the kinds whose real ones a test may put in their place."""
+    return [
+        {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": f"{plural}.{group}"},
+            "spec": {
+                "group": group,
+                "scope": scope,
+                "names": {"kind": kind, "plural": plural, "shortNames": list(short)},
+                "versions": [
+                    {
+                        "name": "v1alpha1",
+                        "served": True,
+                        "storage": True,
+                        "subresources": {"status": {}} if status else {},
+                        "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+                    }
+                ],
+            },
+        }
+        for group, kind, plural, scope, status, short in _PRESENT
+    ]
 
 
 def kinds_of(definition: Manifest) -> list[Kind]:

@@ -1,7 +1,5 @@
 """What a test lets go wrong: for which requests, how often or how long, and in which way."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Iterable

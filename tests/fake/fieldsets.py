@@ -4,8 +4,6 @@ A path is a tuple of the keys that fieldsV1 uses: `f:name`, `k:{"name":"main"}` 
 list, `v:"x"` for one of a set. A field set is a plain set of such paths.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The log of what happened: one counter, a bounded window, and what a watcher may see of each event."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import Callable

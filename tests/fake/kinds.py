@@ -1,7 +1,5 @@
 """The kinds that a server serves, and what is special about each. Tables only, no behaviour."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,7 +41,6 @@ class Kind:
         return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
 
 
-ARGO, OURS = "argoproj.io", "metaoperator.dev"
 RBAC = "rbac.authorization.k8s.io"
 
 BUILT_IN = (
@@ -74,33 +71,11 @@ BUILT_IN = (
     ),
 )
 
-# Until a test creates the real CustomResourceDefinition, these have no schema: nothing is pruned or defaulted.
-CUSTOM = tuple(
-    Kind(
-        group=group,
-        version="v1alpha1",
-        kind=kind,
-        plural=plural,
-        namespaced=namespaced,
-        status=status,
-        generation=True,
-        custom=True,
-        blind_put=False,
-        short_names=short,
-    )
-    for group, kind, plural, namespaced, status, short in (
-        (ARGO, "Workflow", "workflows", True, False, ("wf",)),
-        (ARGO, "CronWorkflow", "cronworkflows", True, False, ("cwf", "cronwf")),
-        (OURS, "WorkflowController", "workflowcontrollers", True, True, ("wfc",)),
-        (OURS, "ControllerTemplate", "controllertemplates", False, True, ("wct",)),
-    )
-)
-
 
 class Registry:
     """The kinds that are served right now: adding and removing one is what a CustomResourceDefinition does."""
 
-    def __init__(self, kinds: Iterable[Kind] = (*BUILT_IN, *CUSTOM)) -> None:
+    def __init__(self, kinds: Iterable[Kind] = BUILT_IN) -> None:
         self._kinds: dict[tuple[str, str, str], Kind] = {}
         for kind in kinds:
             self.add(kind)

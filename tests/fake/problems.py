@@ -1,7 +1,5 @@
 """What goes wrong, as the Status objects that a real API server answers with."""
 
-from __future__ import annotations
-
 from .kinds import Kind, Manifest
 
 

@@ -1,7 +1,5 @@
 """What a request asks for: the URL and the headers, read once."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from typing import Any

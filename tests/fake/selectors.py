@@ -1,7 +1,5 @@
 """Label and field selectors: text in, predicate out."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """The HTTP side: one handler for all paths, and the handles that a test holds."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from types import TracebackType
@@ -12,7 +10,7 @@ from aiohttp import web
 from . import kinds, problems, requests, selectors
 from .audit import Audit
 from .collector import Collector
-from .definitions import Definitions
+from .definitions import Definitions, stand_ins
 from .faults import Faults
 from .history import History, place
 from .kinds import Kind, Manifest
@@ -45,6 +43,8 @@ class FakeApiServer:
         self.collector = Collector(self.store)
         self._lister = Lister(self.store, self.history)
         self._tasks: list[asyncio.Task[None]] = []
+        for each in stand_ins():
+            self.create(each)
         for name in namespaces:
             self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 
@@ -94,15 +94,27 @@ class FakeApiServer:
         """Delete an object; options are those of the API, such as `propagationPolicy`."""
         self.store.delete(self.registry.named(kind), namespace, name, options)
 
-    def serve(self, kind: Kind) -> None:
-        """Serve one more kind."""
-        self.registry.add(kind)
+    def define(self, definition: Manifest) -> None:
+        """Serve a custom kind, or serve it in another way, by its CustomResourceDefinition."""
+        kind = self.registry.named("CustomResourceDefinition")
+        name = definition["metadata"]["name"]
+        if live := self.store.find(kind, None, name):
+            version = live["metadata"]["resourceVersion"]
+            metadata = {**definition["metadata"], "resourceVersion": version}
+            self.store.replace(kind, None, name, {**definition, "metadata": metadata}, manager=TEST)
+        else:
+            self.create(definition)
 
-    def withdraw(self, kind: str) -> Kind:
-        """Stop serving a kind, as when its CustomResourceDefinition is deleted; `serve` takes it back."""
-        found = self.registry.named(kind)
-        self.definitions.withdraw(found)
-        return found
+    def withdraw(self, kind: str) -> Manifest:
+        """Delete the definition of a custom kind, and all its objects; `define` takes it back."""
+        name = self.registry.named(kind).resource
+        definition = self.get("CustomResourceDefinition", None, name)
+        if definition is None:
+            raise LookupError(f"{kind} is not a custom kind")
+        self.delete("CustomResourceDefinition", None, name)
+        for field in ("resourceVersion", "uid", "generation", "managedFields"):
+            definition["metadata"].pop(field, None)
+        return definition
 
     # For tests: watches
 

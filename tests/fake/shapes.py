@@ -1,7 +1,5 @@
 """Which lists are merged by key and which maps are one value: what `x-kubernetes-list-type` and its like say."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from .kinds import Kind, Manifest
@@ -86,7 +84,9 @@ def _declared(kind: Kind, names: Names) -> Shape:
     if declared == SET:
         return SET
     # Without a schema the usual declaration is assumed for the one list that everybody declares.
-    return ("type",) if not kind.schema and names == ("status", "conditions") and kind.status else ATOMIC
+    return (
+        ("type",) if "properties" not in kind.schema and names == ("status", "conditions") and kind.status else ATOMIC
+    )
 
 
 @lru_cache(maxsize=4096)

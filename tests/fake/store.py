@@ -3,14 +3,12 @@
 A stored object is never changed in place, so it can be handed out and kept in the history as it is.
 """
 
-from __future__ import annotations
-
 import random
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from . import apply, defaults, problems, rules, typed
+from . import apply, defaults, problems, strategy, typed
 from .history import ADDED, DELETED, MODIFIED, Event, History, Place, place
 from .kinds import Kind, Manifest, Registry
 from .selectors import Predicate
@@ -18,15 +16,6 @@ from .values import clone, merge_patch, timestamp, without_nulls
 
 Key = tuple[str, str]  # namespace ("" for cluster-scoped) and name
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
-_KEPT = (
-    "uid",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "generation",
-    "name",
-    "namespace",
-)
 
 
 class Store:
@@ -72,7 +61,7 @@ class Store:
         self, kind: Kind, namespace: str | None, obj: Manifest, *, manager: str, dry_run: bool = False
     ) -> Manifest:
         """Create an object for a POST."""
-        new = self._received(kind, namespace, obj, None)
+        new = strategy.received(kind, namespace, obj, None)
         metadata = new["metadata"]
         if metadata.get("resourceVersion"):
             raise problems.ApiError(500, "InternalError", "resourceVersion should not be set on objects to be created")
@@ -146,14 +135,14 @@ class Store:
         live = self.find(kind, namespace, name)
         if live is None and sub:
             raise problems.not_found(kind, name)
-        config = self._received(
+        config = strategy.received(
             kind, namespace, {**config, "metadata": {"name": name, **config.get("metadata", {})}}, name
         )
         if live is None and (uid := config["metadata"].get("uid")):
             why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
             raise problems.conflict(kind, name, why)
         if live is not None:
-            self._check_preconditions(kind, live, config["metadata"])
+            strategy.check_preconditions(kind, live, config["metadata"])
         claims = dict(config)
         if sub:
             claims = {key: config[key] for key in ("apiVersion", "kind", "status") if key in config} | {"metadata": {}}
@@ -169,7 +158,7 @@ class Store:
             self._admit(kind, new)
             defaults.fill(kind, new)
             return 201, self._born(kind, new, dry_run=dry_run)
-        return 200, self._changed(kind, live, self._prepared(kind, live, new, sub), dry_run=dry_run)
+        return 200, self._changed(kind, live, strategy.prepared(kind, live, new, sub), dry_run=dry_run)
 
     def delete(
         self, kind: Kind, namespace: str | None, name: str, options: Manifest | None = None, *, dry_run: bool = False
@@ -220,28 +209,6 @@ class Store:
 
     # The steps of a write
 
-    def _received(self, kind: Kind, namespace: str | None, obj: Any, name: str | None) -> Manifest:
-        if not isinstance(obj, dict) or not isinstance(obj.get("metadata", {}), dict):
-            raise problems.bad_request("the body of the request is not an object")
-        if obj.get("kind", kind.kind) != kind.kind or obj.get("apiVersion", kind.api_version) != kind.api_version:
-            raise problems.bad_request(
-                f"{obj.get('kind')} in version {obj.get('apiVersion')!r} cannot be handled as a {kind.kind}"
-            )
-        new = clone(obj)
-        metadata = new.setdefault("metadata", {})
-        new["apiVersion"], new["kind"] = kind.api_version, kind.kind
-        if name is not None and metadata.get("name", name) != name:
-            why = f"the name of the object ({metadata.get('name')}) does not match the name on the URL ({name})"
-            raise problems.bad_request(why)
-        if kind.namespaced:
-            if metadata.setdefault("namespace", namespace) != namespace:
-                raise problems.bad_request(
-                    "the namespace of the provided object does not match the namespace sent on the request"
-                )
-        else:
-            metadata.pop("namespace", None)
-        return new
-
     def _admit(self, kind: Kind, new: Manifest) -> None:
         if not kind.namespaced:
             return
@@ -268,48 +235,22 @@ class Store:
     def _update(
         self, kind: Kind, live: Manifest, obj: Manifest, *, manager: str, sub: str, dry_run: bool, put: bool = False
     ) -> Manifest:
-        new = without_nulls(self._received(kind, live["metadata"].get("namespace"), obj, live["metadata"]["name"]))
-        self._check_preconditions(kind, live, new["metadata"], put=put)
-        new = self._prepared(kind, live, new, sub)
+        new = without_nulls(strategy.received(kind, live["metadata"].get("namespace"), obj, live["metadata"]["name"]))
+        strategy.check_preconditions(kind, live, new["metadata"], put=put)
+        new = strategy.prepared(kind, live, new, sub)
         apply.track(kind, live, new, apply.Owner(manager, apply.UPDATE, kind.api_version, sub), self.clock())
         return self._changed(kind, live, new, dry_run=dry_run)
-
-    def _check_preconditions(self, kind: Kind, live: Manifest, metadata: Manifest, *, put: bool = False) -> None:
-        """Check the uid and resourceVersion that a body carries; only a PUT calls a wrong uid a conflict."""
-        have, name, uid = live["metadata"], live["metadata"]["name"], metadata.get("uid")
-        if uid and uid != have["uid"]:
-            if put:
-                raise problems.wrong_uid(kind, name, uid, have["uid"])
-            raise problems.invalid(kind, name, "metadata.uid", f'Invalid value: "{uid}": field is immutable')
-        version = metadata.get("resourceVersion")
-        if version and version != "0" and version != have["resourceVersion"]:
-            raise problems.stale(kind, name)
-
-    def _prepared(self, kind: Kind, live: Manifest, new: Manifest, sub: str) -> Manifest:
-        """Keep what this request may not change, and default the rest."""
-        if sub:
-            owners = {key: new["metadata"][key] for key in ("managedFields",) if key in new["metadata"]}
-            status = {"status": new["status"]} if "status" in new else {}
-            rest = {key: value for key, value in clone(live).items() if key != "status"}
-            new = {**rest, **status, "metadata": {**clone(live["metadata"]), **owners}}
-        elif kind.status:
-            new.pop("status", None)
-            if "status" in live:
-                new["status"] = live["status"]
-        for field in _KEPT:
-            new["metadata"].pop(field, None)
-            if field in live["metadata"]:
-                new["metadata"][field] = live["metadata"][field]
-        defaults.fill(kind, new)
-        rules.check_update(kind, live, new)
-        return new
 
     def _changed(self, kind: Kind, live: Manifest, new: Manifest, *, dry_run: bool) -> Manifest:
         metadata = new["metadata"]
         metadata["resourceVersion"] = live["metadata"]["resourceVersion"]
-        if _timeless(new) == _timeless(live):
+        if strategy.timeless(new) == strategy.timeless(live):
             return live
-        if kind.generation and metadata["generation"] == live["metadata"]["generation"] and _counts(kind, live, new):
+        if (
+            kind.generation
+            and metadata["generation"] == live["metadata"]["generation"]
+            and strategy.counts(kind, live, new)
+        ):
             metadata["generation"] += 1
         if dry_run:
             return new
@@ -326,17 +267,3 @@ class Store:
         self.history.publish(event)
         for listener in self.listeners:
             listener(kind, event)
-
-
-def _timeless(obj: Manifest) -> Manifest:
-    metadata = dict(obj["metadata"])
-    metadata["managedFields"] = [{**entry, "time": None} for entry in metadata.get("managedFields", ())]
-    return {**obj, "metadata": metadata}
-
-
-def _counts(kind: Kind, live: Manifest, new: Manifest) -> bool:
-    """Tell whether a change is one of the desired state."""
-    if not kind.custom:
-        return live.get("spec") != new.get("spec")
-    ignored = {"metadata", "status"} if kind.status else {"metadata"}
-    return {k: v for k, v in live.items() if k not in ignored} != {k: v for k, v in new.items() if k not in ignored}

@@ -3,8 +3,6 @@
 The real server answers 500 to these, and a create by POST just drops the unknown field.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from . import fieldsets, problems, shapes

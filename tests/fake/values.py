@@ -1,7 +1,5 @@
 """Small operations on JSON values that every part needs."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

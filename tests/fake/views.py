@@ -1,7 +1,5 @@
 """How objects go over the wire: whole or metadata only, one, a page of many, or a bookmark."""
 
-from __future__ import annotations
-
 import base64
 import json
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """One watch stream: backlog, events, bookmarks, and every way in which it can end."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable
