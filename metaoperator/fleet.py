@@ -117,10 +117,7 @@ class Fleet:
     def observe(self, namespace: str, instance_id: str) -> Observed:
         """Look at one namespace; nothing is sent."""
         objects = {Ref.of(live): live for each in self.objects.values() for live in each.within(namespace)}
-        deployment = objects.get(Ref(DEPLOYMENT, namespace, names.WORKFLOW_CONTROLLER))
-        pods = tuple(
-            pod for pod in self.pods.within(namespace) if deployment is None or health.selects(deployment, pod)
-        )
+        pods = tuple(pod for pod in self.pods.within(namespace) if health.belongs(pod, names.WORKFLOW_CONTROLLER))
         work = self._work.get((namespace, instance_id), Counter())
         return Observed(
             objects=objects,

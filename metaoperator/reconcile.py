@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 
 RESYNC_SECONDS: Final = 3600.0
 HELD_SECONDS: Final = 60.0
+_PAUSED: Final = Note(reason=Reason.PAUSED, message="spec.paused is set: the child is judged, nothing of it is written")
 WORKFLOW_CRD: Final = "workflows.argoproj.io"
 
 
@@ -133,12 +134,11 @@ class Reconciler:
                 message="the cluster has no Workflows: install Argo's CRDs (README, Install on your own cluster)",
             )
         verdict = health.assess(seen.deployment(namespace.uid), seen.pods, seen.lease)
-        paused_note = Note(reason=Reason.PAUSED, message="spec.paused is set: nothing is written") if paused else None
         view = publish.view(
             wfc,
             verdict,
             stalled=stalled,
-            reconciling=paused_note,
+            remark=_PAUSED if paused else None,
             revision=desired.revision if desired else publish.published(wfc, "revision"),
             version=desired.version if desired else publish.published(wfc, "version"),
             seen=seen,
@@ -233,8 +233,14 @@ class Reconciler:
         instance = ((wfc or {}).get("spec") or {}).get("instanceID") or shard.instance_id(namespace)
         seen = self._fleet.observe(namespace.name, instance)
         ours = [ref for ref, live in seen.objects.items() if plan.is_ours(live, namespace.uid)]
-        if not ours and not seen.pods:
+        if not ours:
             return await self._gone(namespace, wfc, made_by_us=made_by_us)
+        if wfc is not None and (wfc.get("spec") or {}).get("paused"):
+            verdict = health.assess(seen.deployment(namespace.uid), seen.pods, seen.lease)
+            await self._publisher.publish(
+                wfc, publish.view(wfc, verdict, remark=_PAUSED, seen=seen, namespace=namespace, instance_id=instance)
+            )
+            return None
         unfinished_work = await self._unfinished(namespace, instance, seen)
         if unfinished_work.unfinished:
             note = Note(

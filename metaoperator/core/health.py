@@ -105,14 +105,9 @@ def _condition(status: Mapping[str, Any], kind: str, value: str) -> str | None:
     return None
 
 
-def selects(deployment: Manifest, pod: Manifest) -> bool:
-    """Tell whether a pod is one of this Deployment's: matched by its labels and owned by a ReplicaSet of its name."""
-    wanted = ((deployment.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}
-    labels = pod["metadata"].get("labels") or {}
-    owners = pod["metadata"].get("ownerReferences") or ()
-    prefix = f"{deployment['metadata']['name']}-"
-    return (
-        bool(wanted)
-        and all(labels.get(key) == value for key, value in wanted.items())
-        and any(owner["kind"] == "ReplicaSet" and owner["name"].startswith(prefix) for owner in owners)
+def belongs(pod: Manifest, deployment: str) -> bool:
+    """Tell whether a pod is one of this Deployment's: a ReplicaSet of its name made it."""
+    return any(
+        owner["kind"] == "ReplicaSet" and owner["name"].rpartition("-")[0] == deployment
+        for owner in pod["metadata"].get("ownerReferences") or ()
     )

@@ -186,7 +186,8 @@ def removal(
         if "deletionTimestamp" in live["metadata"]
     ]
     if lease_exists:
-        steps.append(Step(verb=Verb.PRUNE, ref=lease, reason=Reason.PRUNED, message="the child's Lease"))
+        # First: the Lease carries no mark, and what stays behind is the proof that it was our child's.
+        steps.insert(0, Step(verb=Verb.PRUNE, ref=lease, reason=Reason.PRUNED, message="the child's Lease"))
     return tuple(steps)
 
 

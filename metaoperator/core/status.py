@@ -23,12 +23,13 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """All that one look at a namespace has to tell."""
+    """All that one look at a namespace has to tell. A `remark` is told with a child that works and changes nothing."""
 
     generation: int
     verdict: Verdict
     stalled: Note | None = None
     reconciling: Note | None = None
+    remark: Note | None = None
     template: str = ""
     revision: str = ""
     version: str = ""
@@ -49,8 +50,9 @@ def workflow_controller(view: View, previous: Mapping[str, Any], *, now: datetim
     told = Note(reason=verdict.reason, message=verdict.message)
     if view.stalled is not None:
         ready, told = "False", view.stalled
-    elif view.reconciling is not None and verdict.health is Health.CURRENT:
-        told = view.reconciling  # a drain or a pause is what a person looks for in the REASON of a child that works
+    elif verdict.health is Health.CURRENT:
+        # A drain or a pause is what a person looks for in the REASON of a child that works.
+        told = view.remark or view.reconciling or told
     busy = view.reconciling
     if busy is None and view.stalled is None and verdict.health in {Health.IN_PROGRESS, Health.NOT_FOUND}:
         busy = told
