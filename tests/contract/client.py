@@ -185,9 +185,10 @@ async def eventually(check: Callable[[], Awaitable[bool]], seconds: float = 20) 
 
 
 @asynccontextmanager
-async def connect(kubeconfig: Path) -> AsyncIterator[Api]:
+async def connect(path: str) -> AsyncIterator[Api]:
     """Open the API server that a kubeconfig's current context names."""
-    config = yaml.safe_load(kubeconfig.read_text())
+    kubeconfig = Path(path)
+    config = yaml.safe_load(kubeconfig.read_text())  # noqa: ASYNC240
     context = next(each["context"] for each in config["contexts"] if each["name"] == config["current-context"])
     cluster = next(each["cluster"] for each in config["clusters"] if each["name"] == context["cluster"])
     user = next(each["user"] for each in config["users"] if each["name"] == context["user"])

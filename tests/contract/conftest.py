@@ -87,7 +87,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 async def api(request: pytest.FixtureRequest) -> AsyncIterator[Api]:
     """One API server."""
     if request.param == "real":
-        async with connect(Path(os.environ["METAOPERATOR_KUBECONFIG"])) as real:
+        async with connect(os.environ["METAOPERATOR_KUBECONFIG"]) as real:
             yield real
         return
     async with FakeApiServer(bookmark_every=0.1) as server, aiohttp.ClientSession() as session:
@@ -132,14 +132,20 @@ def _definition(kind: str, *, status: bool) -> dict[str, object]:
     return manifest("CustomResourceDefinition", f"{plural}.{GROUP}", spec=spec)
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say it again at the end, where `-q` shows it."""
+    if not _kubeconfig():
+        terminalreporter.write_line(pytest_report_header(), yellow=True)
+
+
 def pytest_sessionfinish() -> None:
     """Take the definitions off the real server again."""
     found = _kubeconfig()
-    if found and any(name.startswith("tests.contract") or name.startswith("contract") for name in sys.modules):
-        asyncio.run(_remove_definitions(Path(found)))
+    if found:
+        asyncio.run(_remove_definitions(found))
 
 
-async def _remove_definitions(kubeconfig: Path) -> None:
+async def _remove_definitions(kubeconfig: str) -> None:
     async with connect(kubeconfig) as api:
         for plural in ("widgets", "gadgets"):
             await api.call("DELETE", path_of("CustomResourceDefinition", None, f"{plural}.{GROUP}"))

@@ -1,5 +1,7 @@
 """Server-side apply: who owns what, what merges, what conflicts, what goes."""
 
+import pytest
+
 from .builders import config_map, container, deployment, managers, owned, widget
 from .client import Api, Manifest, manifest
 
@@ -28,7 +30,8 @@ async def test_the_same_apply_again_changes_nothing(api: Api, namespace: str) ->
     assert (again.code, again.body) == (200, first.body)
 
 
-async def test_the_same_apply_of_a_custom_resource_changes_nothing(api: Api, namespace: str, widgets: None) -> None:
+@pytest.mark.usefixtures("widgets")
+async def test_the_same_apply_of_a_custom_resource_changes_nothing(api: Api, namespace: str) -> None:
     """The same holds for custom resources with defaults."""
     first = await api.apply(namespace, widget(notes=["a", "b"], parts=[{"name": "x"}]))
     again = await api.apply(namespace, widget(notes=["a", "b"], parts=[{"name": "x"}]))
@@ -186,7 +189,8 @@ async def test_an_item_twice_is_refused(api: Api, namespace: str) -> None:
     assert answer.message.endswith('.spec.template.spec.containers: duplicate entries for key [name="a"]')
 
 
-async def test_an_unknown_field_cannot_be_applied(api: Api, namespace: str, widgets: None) -> None:
+@pytest.mark.usefixtures("widgets")
+async def test_an_unknown_field_cannot_be_applied(api: Api, namespace: str) -> None:
     """Where POST prunes, an apply answers 500: the schema does not declare the field."""
     answer = await api.apply(namespace, widget(nonsense="x"))
     assert answer.code == 500
@@ -233,7 +237,8 @@ async def test_service_ports_merge_by_port_and_protocol(api: Api, namespace: str
     assert 'k:{"port":81,"protocol":"TCP"}' in owned(answer.body, "us")["f:spec"]["f:ports"]
 
 
-async def test_custom_lists_merge_as_their_schema_says(api: Api, namespace: str, widgets: None) -> None:
+@pytest.mark.usefixtures("widgets")
+async def test_custom_lists_merge_as_their_schema_says(api: Api, namespace: str) -> None:
     """`x-kubernetes-list-type` decides: map and set merge, without it a list is atomic."""
     await api.apply(namespace, widget(parts=[{"name": "a"}], tags=["a"], options={"a": "1"}), manager="them")
     body = widget(parts=[{"name": "b"}], tags=["b"], options={"b": "2"}, notes=["n"])
@@ -248,7 +253,8 @@ async def test_custom_lists_merge_as_their_schema_says(api: Api, namespace: str,
     assert [cause["field"] for cause in refused.body["details"]["causes"]] == [".spec.notes"]
 
 
-async def test_emptied_custom_maps_go(api: Api, namespace: str, widgets: None) -> None:
+@pytest.mark.usefixtures("widgets")
+async def test_emptied_custom_maps_go(api: Api, namespace: str) -> None:
     """Dropping everything in a map drops the map."""
     await api.apply(namespace, widget(size=2, options={"a": "1"}, parts=[{"name": "a"}]))
     answer = await api.apply(namespace, widget(size=2))

@@ -53,7 +53,8 @@ async def test_an_impossible_version_creates_what_is_not_there(api: Api, namespa
     assert "f:resourceVersion" not in owned(answer.body, "us").get("f:metadata", {})
 
 
-async def test_an_impossible_version_creates_a_custom_resource(api: Api, namespace: str, widgets: None) -> None:
+@pytest.mark.usefixtures("widgets")
+async def test_an_impossible_version_creates_a_custom_resource(api: Api, namespace: str) -> None:
     """The same holds for custom resources."""
     answer = await api.apply(namespace, widget(size=2, metadata={"resourceVersion": NEVER}))
     assert answer.code == 201
@@ -65,7 +66,7 @@ async def test_an_impossible_version_creates_a_custom_resource(api: Api, namespa
 async def test_an_impossible_version_never_touches_what_is_there(
     api: Api, namespace: str, body: Manifest, *, force: bool
 ) -> None:
-    """An apply with resourceVersion 1 is refused when there is an object, whoever made it and even when nothing differs."""
+    """An apply with resourceVersion 1 is refused when there is an object, even without a difference."""
     assert (await api.create(namespace, body, fieldManager="them")).code == 201
     answer = await api.apply(namespace, _named(body, resourceVersion=NEVER), force=force)
     assert (answer.code, answer.body["reason"]) == (409, "Conflict")
@@ -74,7 +75,8 @@ async def test_an_impossible_version_never_touches_what_is_there(
     assert ("us", "Apply", "") not in managers(after.body)
 
 
-async def test_an_impossible_version_never_touches_a_custom_resource(api: Api, namespace: str, widgets: None) -> None:
+@pytest.mark.usefixtures("widgets")
+async def test_an_impossible_version_never_touches_a_custom_resource(api: Api, namespace: str) -> None:
     """The same holds for custom resources."""
     before = await api.create(namespace, widget(size=1), fieldManager="them")
     answer = await api.apply(namespace, widget(size=2, metadata={"resourceVersion": NEVER}), force=True)

@@ -171,7 +171,8 @@ async def test_empty_things_vanish_from_typed_objects(api: Api, namespace: str) 
     assert not {"labels", "annotations"} & answer.body["metadata"].keys()
 
 
-async def test_a_custom_schema_defaults_and_prunes(api: Api, namespace: str, widgets: None) -> None:
+@pytest.mark.usefixtures("widgets")
+async def test_a_custom_schema_defaults_and_prunes(api: Api, namespace: str) -> None:
     """Schema defaults are filled in where the parent is there; fields unknown to a POST go without a word."""
     made = await api.create(namespace, widget(notes=["a"], nonsense="x"))
     assert made.body["spec"] == {"notes": ["a"], "size": 1}

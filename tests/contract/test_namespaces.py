@@ -1,7 +1,7 @@
 """Namespaces: what needs them, and how they go."""
 
 from .builders import config_map
-from .client import Api, Answer, eventually, manifest
+from .client import Answer, Api, eventually, manifest
 
 
 async def test_nothing_is_created_in_a_missing_namespace(api: Api) -> None:

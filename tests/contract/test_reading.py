@@ -86,7 +86,8 @@ async def test_a_list_of_the_future_is_refused(api: Api, namespace: str) -> None
     assert "Too large resource version" in answer.message
 
 
-async def test_typed_items_do_not_repeat_their_kind(api: Api, namespace: str, widgets: None) -> None:
+@pytest.mark.usefixtures("widgets")
+async def test_typed_items_do_not_repeat_their_kind(api: Api, namespace: str) -> None:
     """Items of built-in lists have no kind and apiVersion, those of custom resources have."""
     await _fill(api, namespace)
     listed = await api.get("ConfigMap", namespace, labelSelector="ours")
@@ -111,7 +112,8 @@ async def test_pages_are_of_one_moment(api: Api, namespace: str) -> None:
     assert not second.body["metadata"].get("continue")
 
 
-async def test_a_page_says_what_remains(api: Api, namespace: str, widgets: None) -> None:
+@pytest.mark.usefixtures("widgets")
+async def test_a_page_says_what_remains(api: Api, namespace: str) -> None:
     """`remainingItemCount` is there without a selector, and absent with one."""
     for name in "abc":
         await api.create(namespace, widget(name, size=1))

@@ -1,12 +1,15 @@
 """The status subresource: what it lets through, and whose it is."""
 
+import pytest
+
 from .builders import managers, owned, widget
 from .client import Api, manifest
 
 READY = {"conditions": [{"type": "Ready", "status": "True"}]}
 
 
-async def test_a_status_of_nothing_is_not_found(api: Api, namespace: str, widgets: None) -> None:
+@pytest.mark.usefixtures("widgets")
+async def test_a_status_of_nothing_is_not_found(api: Api, namespace: str) -> None:
     """An apply to `/status` creates nothing."""
     answer = await api.apply(namespace, widget(status=READY), sub="status")
     assert (answer.code, answer.body["reason"]) == (404, "NotFound")
@@ -14,14 +17,16 @@ async def test_a_status_of_nothing_is_not_found(api: Api, namespace: str, widget
     assert missing.code == 404
 
 
-async def test_a_kind_without_status_has_no_such_path(api: Api, namespace: str, widgets: None) -> None:
+@pytest.mark.usefixtures("widgets")
+async def test_a_kind_without_status_has_no_such_path(api: Api, namespace: str) -> None:
     """`/status` of a kind that has none is another 404."""
     await api.create(namespace, widget(kind="Gadget", size=1))
     answer = await api.apply(namespace, widget(kind="Gadget", status=READY), sub="status")
     assert answer.code == 404
 
 
-async def test_the_main_resource_ignores_status(api: Api, namespace: str, widgets: None) -> None:
+@pytest.mark.usefixtures("widgets")
+async def test_the_main_resource_ignores_status(api: Api, namespace: str) -> None:
     """Neither create nor apply nor update of the object writes status."""
     made = await api.apply(namespace, widget(size=2, status=READY))
     assert "status" not in made.body
@@ -30,7 +35,8 @@ async def test_the_main_resource_ignores_status(api: Api, namespace: str, widget
     assert "status" not in updated.body
 
 
-async def test_the_subresource_ignores_the_rest(api: Api, namespace: str, widgets: None) -> None:
+@pytest.mark.usefixtures("widgets")
+async def test_the_subresource_ignores_the_rest(api: Api, namespace: str) -> None:
     """An apply to `/status` changes status only: no spec, no label, no generation."""
     made = await api.apply(namespace, widget(size=2))
     body = widget(size=3, status=READY, metadata={"labels": {"x": "y"}})
@@ -42,7 +48,8 @@ async def test_the_subresource_ignores_the_rest(api: Api, namespace: str, widget
     assert answer.body["metadata"]["generation"] == made.body["metadata"]["generation"]
 
 
-async def test_status_has_its_own_entry(api: Api, namespace: str, widgets: None) -> None:
+@pytest.mark.usefixtures("widgets")
+async def test_status_has_its_own_entry(api: Api, namespace: str) -> None:
     """One manager has one entry for the object and one for its status."""
     await api.apply(namespace, widget(size=2))
     answer = await api.apply(namespace, widget(status=READY), sub="status")
@@ -53,7 +60,8 @@ async def test_status_has_its_own_entry(api: Api, namespace: str, widgets: None)
     }
 
 
-async def test_the_same_status_again_changes_nothing(api: Api, namespace: str, widgets: None) -> None:
+@pytest.mark.usefixtures("widgets")
+async def test_the_same_status_again_changes_nothing(api: Api, namespace: str) -> None:
     """A no-op on `/status` keeps the resourceVersion."""
     await api.apply(namespace, widget(size=2))
     first = await api.apply(namespace, widget(status=READY), sub="status")
@@ -61,7 +69,8 @@ async def test_the_same_status_again_changes_nothing(api: Api, namespace: str, w
     assert again.body == first.body
 
 
-async def test_conditions_merge_by_type_and_leave_when_dropped(api: Api, namespace: str, widgets: None) -> None:
+@pytest.mark.usefixtures("widgets")
+async def test_conditions_merge_by_type_and_leave_when_dropped(api: Api, namespace: str) -> None:
     """Each manager has its own conditions."""
     await api.apply(namespace, widget(size=2))
     theirs = {"conditions": [{"type": "Theirs", "status": "True"}]}
@@ -72,7 +81,8 @@ async def test_conditions_merge_by_type_and_leave_when_dropped(api: Api, namespa
     assert left.body["status"] == {**theirs, "phase": "x"}
 
 
-async def test_a_merge_patch_of_status(api: Api, namespace: str, widgets: None) -> None:
+@pytest.mark.usefixtures("widgets")
+async def test_a_merge_patch_of_status(api: Api, namespace: str) -> None:
     """A patch of `/status` owns what it changed, as an Update of the subresource."""
     await api.apply(namespace, widget(size=2))
     patch = {"status": {"phase": "x"}, "spec": {"size": 9}}

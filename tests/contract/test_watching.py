@@ -169,7 +169,8 @@ async def test_a_watch_of_namespaces_follows_a_label(api: Api, namespace: str) -
     assert (live.code, live.body["status"]["phase"]) == (200, "Active")
 
 
-async def test_custom_resources_are_watched_alike(api: Api, namespace: str, widgets: None) -> None:
+@pytest.mark.usefixtures("widgets")
+async def test_custom_resources_are_watched_alike(api: Api, namespace: str) -> None:
     """A change of status is MODIFIED, and so is one of spec."""
     made = await api.create(namespace, widget(size=1))
     async with api.watch("Widget", namespace, resourceVersion=made.version) as stream:
@@ -178,7 +179,7 @@ async def test_custom_resources_are_watched_alike(api: Api, namespace: str, widg
         assert await stream.take(2) == [("MODIFIED", "one"), ("MODIFIED", "one")]
 
 
-async def test_a_kind_that_is_not_served_cannot_be_watched(api: Api, namespace: str) -> None:
+async def test_a_kind_that_is_not_served_cannot_be_watched(api: Api) -> None:
     """A watch of a missing kind is a plain 404."""
     answer = await api.call("GET", "/apis/apps/v1/things", watch="true")
     assert answer.code == 404

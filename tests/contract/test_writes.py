@@ -66,7 +66,8 @@ async def test_a_stale_merge_patch_is_refused(api: Api, namespace: str) -> None:
     assert (await api.merge("ConfigMap", namespace, "one", patch)).code == 409
 
 
-async def test_some_kinds_want_a_version(api: Api, namespace: str, widgets: None) -> None:
+@pytest.mark.usefixtures("widgets")
+async def test_some_kinds_want_a_version(api: Api, namespace: str) -> None:
     """Leases and custom resources refuse a PUT without resourceVersion."""
     await api.create(namespace, manifest("Lease", "one", spec={"holderIdentity": "a"}))
     answer = await api.put(namespace, manifest("Lease", "one", spec={"holderIdentity": "b"}))
@@ -130,7 +131,8 @@ async def test_a_finalizer_holds_an_object(api: Api, namespace: str) -> None:
     assert (await api.get("ConfigMap", namespace, "one")).code == 404
 
 
-async def test_a_mark_for_deletion_counts_as_a_generation(api: Api, namespace: str, widgets: None) -> None:
+@pytest.mark.usefixtures("widgets")
+async def test_a_mark_for_deletion_counts_as_a_generation(api: Api, namespace: str) -> None:
     """`generation` grows when a custom resource starts to go."""
     await api.create(namespace, widget(size=1, metadata={"finalizers": ["x.example/a"]}))
     answer = await api.delete("Widget", namespace, "one")
@@ -164,7 +166,8 @@ async def test_some_kinds_have_no_generation(api: Api, namespace: str) -> None:
         assert "generation" not in made.body["metadata"], body["kind"]
 
 
-async def test_generations_of_custom_resources(api: Api, namespace: str, widgets: None) -> None:
+@pytest.mark.usefixtures("widgets")
+async def test_generations_of_custom_resources(api: Api, namespace: str) -> None:
     """With the subresource status does not count; without it everything but metadata does."""
     for kind, after_status in (("Widget", 1), ("Gadget", 2)):
         await api.create(namespace, widget(kind=kind, size=1))

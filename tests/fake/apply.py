@@ -78,9 +78,7 @@ def write(obj: Manifest, managed: Managed) -> None:
         obj["metadata"]["managedFields"] = entries
 
 
-def apply(  # noqa: PLR0917
-    kind: Kind, live: Manifest | None, config: Manifest, owner: Owner, now: str, *, force: bool
-) -> Manifest:
+def apply(kind: Kind, live: Manifest | None, config: Manifest, owner: Owner, now: str, *, force: bool) -> Manifest:
     """Return the live object with the configuration applied, before defaulting."""
     managed = read(live)
     base: Manifest = live or {"apiVersion": config["apiVersion"], "kind": config["kind"], "metadata": {}}
@@ -122,10 +120,8 @@ def track(kind: Kind, live: Manifest | None, new: Manifest, owner: Owner, now: s
     given = new["metadata"].get("managedFields")
     managed = read(live)
     if given is not None and not owner.subresource:
-        if not given or given == [{}]:
-            managed = {}  # an explicit reset: tracking stops until the next apply
-        else:
-            managed = read(new)
+        # An explicit reset: tracking stops until the next apply.
+        managed = {} if not given or given == [{}] else read(new)
     if live and not managed:
         new["metadata"].pop("managedFields", None)
         return

@@ -5,7 +5,8 @@ import asyncio
 from . import problems
 from .history import ADDED, DELETED, Event
 from .kinds import Kind, Manifest
-from .store import FOREGROUND, ORPHAN, Store
+from .store import Store
+from .strategy import FOREGROUND, ORPHAN
 from .values import clone
 
 
@@ -18,7 +19,7 @@ class Collector:
         self.on = True
         store.listeners.append(self._notice)
 
-    def _notice(self, kind: Kind, event: Event) -> None:
+    def _notice(self, _kind: Kind, event: Event) -> None:
         metadata = event.obj["metadata"]
         orphan = event.type == ADDED and metadata.get("ownerReferences")
         if event.type == DELETED or orphan or metadata.get("deletionTimestamp"):
@@ -80,7 +81,7 @@ class Collector:
         if not inside and not home["metadata"].get("finalizers"):
             self._store.remove(kind, home)
             return True
-        return any([self._delete(each, obj, "Background") for each, obj in inside])
+        return sum(self._delete(each, obj, "Background") for each, obj in inside) > 0
 
     def _delete(self, kind: Kind, obj: Manifest, policy: str) -> bool:
         if obj["metadata"].get("deletionTimestamp"):

@@ -39,7 +39,7 @@ class DeploymentController:
     def switch_on(self) -> None:
         """Start working, beginning with what is already there."""
         self._server.store.listeners.append(self._notice)
-        for obj in self._server.list("Deployment"):
+        for obj in self._server.select("Deployment"):
             self._dirty.add((obj["metadata"]["namespace"], obj["metadata"]["name"]))
         self._wake.set()
         self._task = asyncio.create_task(self._run(), name="fake-deployments")
@@ -53,8 +53,8 @@ class DeploymentController:
 
     def renew(self) -> None:
         """Renew the Lease of every child whose holder still runs."""
-        pods = {pod["metadata"]["name"] for pod in self._server.list("Pod")}
-        for lease in self._server.list("Lease"):
+        pods = {pod["metadata"]["name"] for pod in self._server.select("Pod")}
+        for lease in self._server.select("Lease"):
             if lease["spec"].get("holderIdentity") in pods:
                 where = lease["metadata"]["namespace"], lease["metadata"]["name"]
                 self._server.patch("Lease", *where, {"spec": {"renewTime": _micro()}}, manager="workflow-controller")
@@ -92,14 +92,14 @@ class DeploymentController:
         replica_set = f"{name}-{digest}"
         wanted = deployment["spec"].get("replicas", 1)
         labels = {**template.get("metadata", {}).get("labels", {}), "pod-template-hash": digest}
-        for old in self._server.list("ReplicaSet", namespace):
+        for old in self._server.select("ReplicaSet", namespace):
             owned = old["metadata"].get("annotations", {}).get("fake/deployment") == name
             if owned and old["metadata"]["name"] != replica_set:
                 self._server.delete("ReplicaSet", namespace, old["metadata"]["name"], propagationPolicy="Background")
         owner = self._server.get("ReplicaSet", namespace, replica_set) or self._make_set(
             deployment, replica_set, labels
         )
-        pods = [pod for pod in self._server.list("Pod", namespace) if _owned_by(pod, owner)]
+        pods = [pod for pod in self._server.select("Pod", namespace) if _owned_by(pod, owner)]
         for extra in pods[wanted:]:
             self._server.delete("Pod", namespace, extra["metadata"]["name"])
         pods = pods[:wanted]
@@ -190,7 +190,7 @@ class DeploymentController:
 
 
 def lease_name(name: str, namespace: str, template: Manifest) -> str:
-    """Return the Lease that a child takes: Argo adds its instance ID, which tests give by the LEADER_ELECTION_ID or namespace."""
+    """Return the Lease that a child takes: named after its instance ID, by default that of its namespace and shard."""
     for container in template["spec"].get("containers", ()):
         for env in container.get("env", ()):
             if env["name"] in ("INSTANCE_ID", "ARGO_INSTANCE_ID"):

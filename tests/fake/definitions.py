@@ -5,7 +5,6 @@ from .kinds import Kind, Manifest
 from .store import Store
 from .values import timestamp
 
-
 _ARGO, _OURS = "argoproj.io", "metaoperator.dev"
 _PRESENT = (
     (_ARGO, "Workflow", "workflows", "Namespaced", False, ("wf",)),
@@ -92,7 +91,7 @@ class Definitions:
 
     def withdraw(self, kind: Kind) -> None:
         """Stop serving a kind: its objects go, and its watches end."""
-        for obj in self._store.list(kind):
+        for obj in self._store.select(kind):
             self._store.remove(kind, obj)
         self._store.registry.remove(kind)
         for watch in self._store.history.watchers(place(kind)):

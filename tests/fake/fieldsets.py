@@ -86,8 +86,8 @@ def compare(kind: Kind, old: Manifest, new: Manifest) -> Comparison:
     result = Comparison()
     _compare(kind, (), old, new, result)
     for paths in (result.added, result.removed, result.modified):
-        paths -= UNOWNED
-        paths -= {path for path in paths if path[:2] == ("f:metadata", "f:managedFields")}
+        paths.difference_update(UNOWNED)
+        paths.difference_update([path for path in paths if path[:2] == ("f:metadata", "f:managedFields")])
     if not kind.custom:
         inner = {path[:-1] for path in result.added}
         result.added -= {path for path in inner if path and path[-1] in _ALWAYS_THERE}

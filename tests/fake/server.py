@@ -80,9 +80,9 @@ class FakeApiServer:
         """Return an object, or `None`."""
         return clone(self.store.find(self.registry.named(kind), namespace, name))
 
-    def list(self, kind: str, namespace: str | None = None, labels: str | None = None) -> list[Manifest]:
+    def select(self, kind: str, namespace: str | None = None, labels: str | None = None) -> list[Manifest]:
         """Return the objects of a kind."""
-        return clone(self.store.list(self.registry.named(kind), namespace, selectors.labels(labels)))
+        return clone(self.store.select(self.registry.named(kind), namespace, selectors.labels(labels)))
 
     def patch(
         self, kind: str, namespace: str | None, name: str, patch: Manifest, *, sub: str = "", manager: str = TEST
@@ -213,9 +213,9 @@ class FakeApiServer:
 
     def _answer(self, asked: ApiRequest) -> tuple[int, Manifest]:
         kind, namespace, name, body = asked.kind, asked.namespace, asked.name or "", asked.body
-        how = {"manager": asked.manager, "dry_run": asked.dry_run}
+        how: dict[str, Any] = {"manager": asked.manager, "dry_run": asked.dry_run}
         if asked.verb == "list":
-            return 200, self._lister.list(asked.view, namespace, asked.query)
+            return 200, self._lister.answer(asked.view, namespace, asked.query)
         if asked.verb == "deletecollection":
             return 200, self._delete_collection(asked)
         if asked.verb == "delete":
@@ -237,7 +237,7 @@ class FakeApiServer:
 
     def _delete_collection(self, asked: ApiRequest) -> Manifest:
         predicate = selectors.both(asked.query.get("labelSelector"), asked.query.get("fieldSelector"))
-        found = self.store.list(asked.kind, asked.namespace, predicate)
+        found = self.store.select(asked.kind, asked.namespace, predicate)
         for obj in found:
             metadata = obj["metadata"]
             self.store.delete(

@@ -6,7 +6,6 @@ A stored object is never changed in place, so it can be handed out and kept in t
 import random
 import uuid
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from . import apply, defaults, problems, strategy, typed
 from .history import ADDED, DELETED, MODIFIED, Event, History, Place, place
@@ -15,7 +14,6 @@ from .selectors import Predicate
 from .values import clone, merge_patch, timestamp, without_nulls
 
 Key = tuple[str, str]  # namespace ("" for cluster-scoped) and name
-FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 
 
 class Store:
@@ -41,7 +39,7 @@ class Store:
             raise problems.not_found(kind, name)
         return found
 
-    def list(self, kind: Kind, namespace: str | None = None, predicate: Predicate | None = None) -> list[Manifest]:
+    def select(self, kind: Kind, namespace: str | None = None, predicate: Predicate | None = None) -> list[Manifest]:
         """Return the objects in the order of their keys, as etcd does."""
         return [
             obj
@@ -66,7 +64,7 @@ class Store:
         if metadata.get("resourceVersion"):
             raise problems.ApiError(500, "InternalError", "resourceVersion should not be set on objects to be created")
         if not metadata.get("name") and metadata.get("generateName"):
-            metadata["name"] = metadata["generateName"] + "".join(random.choices("bcdfghjklmnpqrstvwxz2456789", k=5))  # noqa: S311
+            metadata["name"] = metadata["generateName"] + "".join(random.choices("bcdfghjklmnpqrstvwxz2456789", k=5))
         if not metadata.get("name"):
             raise problems.invalid(kind, "", "metadata.name", "Required value: name or generateName is required")
         self._admit(kind, new)
@@ -166,37 +164,15 @@ class Store:
         """Delete an object, or mark it while finalizers hold it; the answer says whether it is gone."""
         options = options or {}
         live = self.get(kind, namespace, name)
-        wanted = options.get("preconditions") or {}
-        for field, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
-            asked, have = wanted.get(field), live["metadata"][field]
-            if asked and asked != have:
-                raise problems.delete_refused(kind, name, label, asked, have)
-        if kind.kind == "Namespace" and live["metadata"].get("deletionTimestamp"):
+        strategy.check_delete(kind, live, options)
+        namespaced_end = kind.kind == "Namespace"  # its spec.finalizers always hold it until it is empty
+        if namespaced_end and live["metadata"].get("deletionTimestamp"):
             return False, live
-        marked = clone(live)
-        metadata = marked["metadata"]
-        finalizers = [each for each in metadata.get("finalizers", []) if each not in (FOREGROUND, ORPHAN)]
-        policy = options.get("propagationPolicy")
-        if policy == "Foreground":
-            finalizers.append(FOREGROUND)
-        elif policy == "Orphan":
-            finalizers.append(ORPHAN)
-        elif policy is None:
-            finalizers = list(metadata.get("finalizers", []))
-        metadata["finalizers"] = finalizers
-        if not finalizers:
-            del metadata["finalizers"]
-        if not finalizers and kind.kind != "Namespace":
+        marked = strategy.marked(kind, live, options.get("propagationPolicy"), self.clock())
+        if not marked["metadata"].get("finalizers") and not namespaced_end:
             if not dry_run:
                 self.remove(kind, live)
             return True, live
-        if "deletionTimestamp" not in metadata:
-            metadata["deletionTimestamp"] = self.clock()
-            metadata["deletionGracePeriodSeconds"] = 0
-            if "generation" in metadata:
-                metadata["generation"] += 1
-        if kind.kind == "Namespace":
-            marked["status"] = {**marked.get("status", {}), "phase": "Terminating"}
         return False, self._changed(kind, live, marked, dry_run=dry_run)
 
     def remove(self, kind: Kind, live: Manifest) -> None:

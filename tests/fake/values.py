@@ -1,15 +1,21 @@
 """Small operations on JSON values that every part needs."""
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar, cast
+
+Value = TypeVar("Value")
 
 
-def clone(value: Any) -> Any:
+def clone(value: Value) -> Value:
     """Copy a JSON value; several times faster than `copy.deepcopy`."""
+    return cast("Value", _clone(value))
+
+
+def _clone(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: clone(inner) for key, inner in value.items()}
+        return {key: _clone(inner) for key, inner in value.items()}
     if isinstance(value, list):
-        return [clone(inner) for inner in value]
+        return [_clone(inner) for inner in value]
     return value
 
 

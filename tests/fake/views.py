@@ -66,7 +66,7 @@ class Lister:
         self._history = history
         self._snapshots: dict[str, list[Manifest]] = {}
 
-    def list(self, view: View, namespace: str | None, query: dict[str, str]) -> Manifest:
+    def answer(self, view: View, namespace: str | None, query: dict[str, str]) -> Manifest:
         """Answer a list request, page by page when asked."""
         limit, wanted = int(query.get("limit") or 0), int(query.get("resourceVersion") or 0)
         if wanted > self._history.version:
@@ -76,7 +76,7 @@ class Lister:
         else:
             predicate = selectors.both(query.get("labelSelector"), query.get("fieldSelector"))
             version, start = self._history.version, 0
-            left = self._store.list(view.kind, namespace, predicate)
+            left = self._store.select(view.kind, namespace, predicate)
         page = left[start : start + limit] if limit else left[start:]
         metadata: Manifest = {"resourceVersion": str(version)}
         if start + len(page) < len(left):

@@ -26,7 +26,9 @@ class Watch:
         self._every = every
         self._since = int(query["resourceVersion"]) if query.get("resourceVersion") not in (None, "", "0") else None
 
-    async def serve(self, request: web.BaseRequest, cut: Callable[[web.BaseRequest], None]) -> web.StreamResponse:
+    async def serve(
+        self, request: web.BaseRequest, cut: Callable[[web.BaseRequest], web.Response]
+    ) -> web.StreamResponse:
         """Stream until the time is over, the client leaves or somebody cuts."""
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         response.enable_chunked_encoding()
@@ -52,7 +54,7 @@ class Watch:
         sent = self._since or 0
         if self._since is None:
             sent = self._store.history.version
-            for obj in self._store.list(self._view.kind, self._namespace, self._predicate):
+            for obj in self._store.select(self._view.kind, self._namespace, self._predicate):
                 await response.write(_line(ADDED, self._view.one(obj)))
         while True:
             now = loop.time()
