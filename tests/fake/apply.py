@@ -5,7 +5,7 @@ then compare with the live object to find the conflicts.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from . import fieldsets, problems
 from .fieldsets import Fields, Path
@@ -94,7 +94,7 @@ def apply(kind: Kind, live: Manifest | None, config: Manifest, owner: Owner, now
     if last:
         owned = set().union(*(entry.fields for entry in managed.values()))
         dropped = fieldsets.with_parents(last.fields) - fieldsets.with_parents(owned) - fieldsets.UNOWNED
-        merged = _without(kind, (), merged, dropped)
+        merged = cast("Manifest", _without(kind, (), merged, dropped))
 
     change = fieldsets.compare(kind, base, merged)
     touched = change.added | change.modified

@@ -21,7 +21,17 @@ from .views import Lister
 from .watching import Watch
 
 TEST = "test"  # the field manager of what a test does directly
-_VERSION = {"major": "1", "minor": "36", "gitVersion": "v1.36.3", "platform": "linux/amd64"}
+_VERSION = {
+    "major": "1",
+    "minor": "36",
+    "gitVersion": "v1.36.3",
+    "gitCommit": "fake",
+    "gitTreeState": "clean",
+    "buildDate": "2026-01-01T00:00:00Z",
+    "goVersion": "python",
+    "compiler": "none",
+    "platform": "linux/amd64",
+}
 
 
 class FakeApiServer:
