@@ -4,8 +4,9 @@ PyYAML's own loaders let the last of two equal keys win in silence, read `on`, `
 else than text, and follow aliases that unfold to gigabytes. Each of those is an error or plain text here.
 """
 
+import math
 import re
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final
 
 import yaml
@@ -50,12 +51,19 @@ def _unknown(_: _Loader, node: yaml.Node) -> Any:
     raise yaml.constructor.ConstructorError(None, None, f"tag {node.tag!r} is not allowed", node.start_mark)
 
 
-def _int(_: _Loader, node: yaml.ScalarNode) -> int:
-    return int(node.value)
+def _scalar(tag: str, pattern: str, read: Callable[[str], Any]) -> Callable[[_Loader, yaml.ScalarNode], Any]:
+    written = re.compile(pattern)
 
+    def construct(loader: _Loader, node: yaml.ScalarNode) -> Any:
+        # A tag written out reaches us with any text: `!!bool "no"` would be False, `!!float nan` no JSON at all.
+        if node.style or not written.match(node.value):
+            return _unknown(loader, node)
+        try:
+            return read(node.value)
+        except ValueError as exc:  # more digits than Python converts
+            raise yaml.constructor.ConstructorError(None, None, f"not a usable {tag}: {exc}", node.start_mark) from exc
 
-def _float(_: _Loader, node: yaml.ScalarNode) -> float:
-    return float(node.value)
+    return construct
 
 
 _Loader.yaml_constructors = {
@@ -63,17 +71,23 @@ _Loader.yaml_constructors = {
     _STR: yaml.constructor.SafeConstructor.construct_yaml_str,
     "tag:yaml.org,2002:map": _mapping,
     "tag:yaml.org,2002:seq": lambda loader, node: [loader.construct_object(child) for child in node.value],
-    "tag:yaml.org,2002:bool": lambda _, node: node.value == "true",
-    "tag:yaml.org,2002:int": _int,
-    "tag:yaml.org,2002:float": _float,
-    "tag:yaml.org,2002:null": lambda _loader, _node: None,
 }
-for _tag, _pattern, _starts in (
-    ("bool", r"^(?:true|false)$", "tf"),
-    ("int", r"^-?(?:0|[1-9][0-9]*)$", "-0123456789"),
-    ("float", r"^-?(?:0|[1-9][0-9]*)\.[0-9]+(?:[eE][-+]?[0-9]+)?$", "-0123456789"),
-    ("null", r"^(?:null|~|)$", ["n", "~", ""]),
-):
+
+
+def _finite(text: str) -> float:
+    if math.isinf(value := float(text)):
+        raise ValueError("too large")
+    return value
+
+
+_SCALARS: Final[tuple[tuple[str, str, Sequence[str], Callable[[str], Any]], ...]] = (
+    ("bool", r"^(?:true|false)$", "tf", "true".__eq__),
+    ("int", r"^-?(?:0|[1-9][0-9]*)$", "-0123456789", int),
+    ("float", r"^-?(?:0|[1-9][0-9]*)\.[0-9]+(?:[eE][-+]?[0-9]+)?$", "-0123456789", _finite),
+    ("null", r"^(?:null|~|)$", ["n", "~", ""], lambda _: None),
+)
+for _tag, _pattern, _starts, _read in _SCALARS:
+    _Loader.yaml_constructors[f"tag:yaml.org,2002:{_tag}"] = _scalar(_tag, _pattern, _read)
     _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(_pattern), list(_starts))
 
 
@@ -85,7 +99,9 @@ def load(text: str) -> Any:
     except yaml.MarkedYAMLError as exc:
         mark = exc.problem_mark or exc.context_mark
         line = None if mark is None else mark.line + 1
-        raise StrictYamlError(exc.problem or str(exc), line) from exc
+        # libyaml tells some faults in two halves: "expected a single document", "but found another document".
+        halves = (exc.context, exc.problem) if (exc.problem or "").startswith("but ") else (exc.problem,)
+        raise StrictYamlError(", ".join(filter(None, halves)) or str(exc), line) from exc
     except (yaml.YAMLError, ValueError, RecursionError) as exc:
         raise StrictYamlError(str(exc) or type(exc).__name__, None) from exc
 
