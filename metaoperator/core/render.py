@@ -6,6 +6,7 @@ the sandbox is the second line of defence, not the wall.
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -24,6 +25,9 @@ _REMOVED_FILTERS: Final = frozenset(
     {"attr", "center", "format", "indent", "map", "pprint", "random", "urlize", "wordwrap", "xmlattr"}
 )
 _REMOVED_GLOBALS: Final = frozenset({"cycler", "joiner", "lipsum", "namespace"})
+_TEXT_OR_EXPONENT: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|(?<![.\d])(-?\d+)(e[-+]\d+)')
+_UNREADABLE: Final = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
+_NOT_YAML: Final = re.compile(rf"{_UNREADABLE.pattern}|[0-9]e[-+]")
 _APPLY_LAST: Final = frozenset({"Deployment", "StatefulSet", "DaemonSet", "Job"})
 
 
@@ -40,7 +44,15 @@ class _Sandbox(jinja2.sandbox.ImmutableSandboxedEnvironment):
 
 def q(value: Any) -> str:
     """Write any value as JSON, which is YAML too: the one way to put data into a manifest."""
-    return json.dumps(value, sort_keys=True, ensure_ascii=False)
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    return _TEXT_OR_EXPONENT.sub(_as_yaml, text) if _NOT_YAML.search(text) else text
+
+
+def _as_yaml(found: re.Match[str]) -> str:
+    # Where JSON is not YAML: characters that YAML takes for line breaks or refuses, and 1e-05, which is text to it.
+    if found[1] is not None:
+        return f"{found[1]}.0{found[2]}"
+    return _UNREADABLE.sub(lambda char: f"\\u{ord(char[0]):04x}", found[0])
 
 
 def digest(text: str) -> str:
@@ -178,12 +190,13 @@ def _document(file: str, template: jinja2.Template, context: Mapping[str, Any]) 
         text = template.render(context)
     except Exception as exc:  # whatever a template manages to raise is the template's fault
         raise TemplateError([_problem(exc, file)]) from exc
-    if len(text.encode()) > MAX_DOCUMENT_BYTES:
+    size = len(text.encode(errors="replace"))  # YAML refuses a lone surrogate with a better message than the codec
+    if size > MAX_DOCUMENT_BYTES:
         raise TemplateError(
             [
                 Problem(
                     where=file,
-                    what=f"renders to {len(text.encode())} bytes, over the limit of {MAX_DOCUMENT_BYTES}",
+                    what=f"renders to {size} bytes, over the limit of {MAX_DOCUMENT_BYTES}",
                     cure="split the object",
                 )
             ]
@@ -241,6 +254,15 @@ def _faults(file: str, document: Manifest, namespace: Namespace, kinds: frozense
             what=f"the object is for namespace {target!r}, not for {namespace.name!r}",
             cure="leave metadata.namespace out: it is filled in",
         )
+    for field in ("labels", "annotations"):
+        texts = document["metadata"].get(field) or {}
+        if not isinstance(texts, Mapping):
+            yield Problem(where=file, what=f"metadata.{field} is not a mapping")
+            continue
+        for key, value in texts.items():
+            if value is not None and not isinstance(value, str):
+                cure = "write the value with the filter q, or in quotes"
+                yield Problem(where=file, what=f"metadata.{field}: {key} is not text but {q(value)}", cure=cure)
     if "status" in document:
         yield Problem(where=file, what="renders a status", cure="leave it out: status belongs to the API server")
 
