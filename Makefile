@@ -90,7 +90,7 @@ e2e: $(READY) image ## end to end on the local cluster, the operator as a pod, r
 
 .PHONY: readme
 readme: $(READY) ## run README's shell blocks unchanged, in an empty directory, under env -i
-	@$(PY) -m pytest -q tests/readme
+	@$(PY) -m pytest -q -x tests/readme
 
 .PHONY: real
 real: contract e2e
@@ -98,4 +98,4 @@ real: contract e2e
 .PHONY: test
 test: check image ## everything; what CI runs
 	@$(WITH_CLUSTER) $(MAKE) --no-print-directory real
-	@$(MAKE) --no-print-directory readme
+	@METAOPERATOR_TEST=1 $(MAKE) --no-print-directory readme
