@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from .builders import config_map, deployment, managers, owned, widget
-from .client import Api, Manifest
+from .client import Api, Manifest, manifest
 
 MADE_UP = "00000000-0000-4000-8000-000000000000"
 NEVER = "1"  # etcd's first write is revision 2, so that no object ever has this resourceVersion
@@ -51,6 +51,31 @@ async def test_an_impossible_version_creates_what_is_not_there(api: Api, namespa
     assert answer.version != NEVER
     assert managers(answer.body) == [("us", "Apply", "")]
     assert "f:resourceVersion" not in owned(answer.body, "us").get("f:metadata", {})
+
+
+async def test_an_impossible_version_is_for_every_kind(api: Api, namespace: str) -> None:
+    """Create-only works for all kinds that a child consists of, also for those that PUT would create."""
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
+    for body in (
+        manifest("ServiceAccount", "one"),
+        manifest("Service", "one", spec={"ports": [{"port": 80}]}),
+        manifest("Role", "one", rules=[]),
+        manifest("RoleBinding", "one", roleRef=role),
+        manifest("Lease", "one", spec={"holderIdentity": "x"}),
+        manifest("ControllerRevision", "one", revision=1, data={}),
+    ):
+        only = _named(body, resourceVersion=NEVER)
+        codes = [(await api.apply(namespace, only, force=True)).code for _ in range(2)]
+        assert codes == [201, 409], body["kind"]
+
+
+async def test_an_impossible_version_respects_what_is_being_deleted(api: Api, namespace: str) -> None:
+    """An object that waits for a finalizer is still there, and refused like any other."""
+    await api.create(namespace, config_map(finalizers=["x.example/a"]))
+    await api.delete("ConfigMap", namespace, "one")
+    assert (await api.apply(namespace, config_map(resourceVersion=NEVER), force=True)).code == 409
+    await api.merge("ConfigMap", namespace, "one", {"metadata": {"finalizers": None}})
+    assert (await api.apply(namespace, config_map(resourceVersion=NEVER), force=True)).code == 201
 
 
 @pytest.mark.usefixtures("widgets")

@@ -3,7 +3,7 @@
 import pytest
 
 from .builders import config_map, deployment, widget
-from .client import METADATA, Api, Manifest
+from .client import APPLY, METADATA, Api, Manifest, path_of
 
 LABELS = {"a": {"env": "dev", "tier": "web"}, "b": {"env": "prod"}, "c": {"tier": "web", "solo": ""}}
 
@@ -157,3 +157,6 @@ async def test_metadata_only_answers_to_get_and_apply(api: Api, namespace: str) 
     answer = await api.get("Deployment", namespace, "one", accept=METADATA.format(""))
     assert answer.body["kind"] == "PartialObjectMetadata"
     assert set(answer.body) == {"kind", "apiVersion", "metadata"}
+    path, query = path_of("Deployment", namespace, "one"), {"fieldManager": "us"}
+    applied = await api.call("PATCH", path, deployment(), content=APPLY, accept=METADATA.format(""), **query)
+    assert applied.body["kind"] == "PartialObjectMetadata"

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -103,6 +104,19 @@ class FakeApiServer:
     def delete(self, kind: str, namespace: str | None, name: str, **options: Any) -> None:
         """Delete an object; options are those of the API, such as `propagationPolicy`."""
         self.store.delete(self.registry.named(kind), namespace, name, options)
+
+    def write_kubeconfig(self, path: Path, token: str) -> str:
+        """Write a kubeconfig for clients that want a file, and return its path."""
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "fake", "cluster": {"server": self.url}}],
+            "users": [{"name": "test", "user": {"token": token}}],
+            "contexts": [{"name": "fake", "context": {"cluster": "fake", "user": "test"}}],
+            "current-context": "fake",
+        }
+        path.write_text(json.dumps(config))
+        return str(path)
 
     def define(self, definition: Manifest) -> None:
         """Serve a custom kind, or serve it in another way, by its CustomResourceDefinition."""

@@ -13,8 +13,6 @@ from .kinds import Kind, Manifest, Registry
 from .selectors import Predicate
 from .values import clone, merge_patch, timestamp, without_nulls
 
-Key = tuple[str, str]  # namespace ("" for cluster-scoped) and name
-
 
 class Store:
     """Everything that the API server would keep in etcd, and the strategy around each write."""
@@ -24,13 +22,13 @@ class Store:
         self.history = history
         self.clock = clock
         self.listeners: list[Callable[[Kind, Event], None]] = []
-        self._objects: dict[Place, dict[Key, Manifest]] = {}
+        self._objects: dict[Place, dict[str, dict[str, Manifest]]] = {}  # by namespace ("" for none) and name
 
     # Reading
 
     def find(self, kind: Kind, namespace: str | None, name: str) -> Manifest | None:
         """Return an object, or `None`."""
-        return self._objects.get(place(kind), {}).get((namespace or "", name))
+        return self._objects.get(place(kind), {}).get(namespace or "", {}).get(name)
 
     def get(self, kind: Kind, namespace: str | None, name: str) -> Manifest:
         """Return an object or raise the 404."""
@@ -41,16 +39,18 @@ class Store:
 
     def select(self, kind: Kind, namespace: str | None = None, predicate: Predicate | None = None) -> list[Manifest]:
         """Return the objects in the order of their keys, as etcd does."""
+        homes = self._objects.get(place(kind), {})
         return [
             obj
-            for key, obj in sorted(self._objects.get(place(kind), {}).items())
-            if (namespace is None or key[0] == namespace) and (predicate is None or predicate(obj))
+            for home in (sorted(homes) if namespace is None else [namespace])
+            for _, obj in sorted(homes.get(home, {}).items())
+            if predicate is None or predicate(obj)
         ]
 
     def everything(self) -> Iterator[tuple[Kind, Manifest]]:
         """Walk over all objects of all served kinds."""
         for kind in self.registry:
-            for obj in list(self._objects.get(place(kind), {}).values()):
+            for obj in self.select(kind):
                 yield kind, obj
 
     # Writing
@@ -178,7 +178,7 @@ class Store:
     def remove(self, kind: Kind, live: Manifest) -> None:
         """Take an object out, whatever holds it, and say so."""
         metadata = live["metadata"]
-        del self._objects[place(kind)][metadata.get("namespace", ""), metadata["name"]]
+        del self._objects[place(kind)][metadata.get("namespace", "")][metadata["name"]]
         version = self.history.tick()
         last = {**live, "metadata": {**metadata, "resourceVersion": str(version)}}
         self._publish(kind, Event(version, place(kind), DELETED, last, live))
@@ -204,7 +204,7 @@ class Store:
             return new
         version = self.history.tick()
         metadata["resourceVersion"] = str(version)
-        self._objects.setdefault(place(kind), {})[metadata.get("namespace", ""), metadata["name"]] = new
+        self._keep(kind, new)
         self._publish(kind, Event(version, place(kind), ADDED, new, None))
         return new
 
@@ -235,9 +235,13 @@ class Store:
             return new
         version = self.history.tick()
         metadata["resourceVersion"] = str(version)
-        self._objects[place(kind)][metadata.get("namespace", ""), metadata["name"]] = new
+        self._keep(kind, new)
         self._publish(kind, Event(version, place(kind), MODIFIED, new, live))
         return new
+
+    def _keep(self, kind: Kind, new: Manifest) -> None:
+        homes = self._objects.setdefault(place(kind), {})
+        homes.setdefault(new["metadata"].get("namespace", ""), {})[new["metadata"]["name"]] = new
 
     def _publish(self, kind: Kind, event: Event) -> None:
         self.history.publish(event)

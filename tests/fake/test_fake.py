@@ -110,7 +110,7 @@ async def test_dropped_events_are_never_heard_of(server: FakeApiServer, api: Api
         assert (kind, obj["metadata"]["resourceVersion"]) == ("BOOKMARK", str(server.history.version))
 
 
-async def test_a_small_window_forgets(api: Api) -> None:
+async def test_a_small_window_forgets() -> None:
     """Without any compaction, what falls out of the window is 410 for who is behind."""
     async with FakeApiServer(window=3) as small, aiohttp.ClientSession() as session:
         since = str(small.history.version)
@@ -252,12 +252,16 @@ async def test_a_deleted_deployment_takes_everything_along(server: FakeApiServer
         await eventually(gone, 2)
 
 
-async def test_the_product_client_works_unchanged(server: FakeApiServer) -> None:
+async def test_the_product_client_works_unchanged(server: FakeApiServer, tmp_path: Path) -> None:
     """`kubernetes.aio` and its dynamic client discover, apply and read."""
-    from kubernetes.aio import client  # noqa: PLC0415
+    from kubernetes.aio import client, config  # noqa: PLC0415
     from kubernetes.aio.dynamic import DynamicClient  # noqa: PLC0415
 
-    async with client.ApiClient(client.Configuration(host=server.url)) as session:
+    server.tokens = {"secret"}
+    settings = client.Configuration()
+    kubeconfig = server.write_kubeconfig(tmp_path / "kubeconfig", "secret")
+    await config.load_kube_config(kubeconfig, client_configuration=settings, persist_config=False)
+    async with client.ApiClient(settings) as session:
         dynamic = await DynamicClient(session)
         resource = await dynamic.resources.get(api_version="apps/v1", kind="Deployment")
         apply = dynamic.server_side_apply
@@ -268,7 +272,7 @@ async def test_the_product_client_works_unchanged(server: FakeApiServer) -> None
 
 
 async def test_a_kopf_operator_runs_against_it(server: FakeApiServer) -> None:
-    """kopf discovers, lists with a wire selector, watches and writes nothing; leaving the selector is DELETED."""
+    """It discovers, lists with a wire selector, watches, writes nothing; leaving the selector is DELETED."""
     import kopf  # noqa: PLC0415
 
     seen: list[tuple[str | None, str]] = []
@@ -321,7 +325,7 @@ async def test_a_thousand_objects_list_quickly(server: FakeApiServer, api: Api) 
     assert time.monotonic() - began < 10
 
 
-async def test_paths_that_mean_nothing(server: FakeApiServer, api: Api) -> None:
+async def test_paths_that_mean_nothing(api: Api) -> None:
     """Wrong methods, types and bodies get the real codes."""
     assert (await api.call("PATCH", path_of("ConfigMap", "default", "x"), {}, content="text/plain")).code == 415
     assert (await api.call("POST", path_of("ConfigMap", "default", "x"), {})).code == 405
