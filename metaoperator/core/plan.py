@@ -39,7 +39,15 @@ class Step:
 Answers = Mapping[Ref, tuple[str, str]]
 """What applies and dry-runs told: the differences (second) with which a rendered digest (first) is in sync."""
 
-_LIST_KEYS: Final = ("name", "mountPath", "containerPort", "port", "key")
+_LIST_KEYS: Final = ("name", "mountPath", "devicePath", "containerPort", "port")
+_MERGED_LISTS: Final = frozenset(
+    # Of these the API server lets several managers own an item each. Any other list is one manager's as a whole: a
+    # subject that somebody adds to our RoleBinding is drift.
+    {
+        "containers", "ephemeralContainers", "env", "imagePullSecrets", "initContainers", "ports", "volumeDevices",
+        "volumeMounts", "volumes",
+    }
+)  # fmt: skip
 
 
 def is_ours(live: Manifest, namespace_uid: str) -> bool:
@@ -55,8 +63,8 @@ def is_ours(live: Manifest, namespace_uid: str) -> bool:
 def differences(rendered: Any, live: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Name every rendered leaf that the live object does not hold, with what it holds instead.
 
-    Lists whose items have a key of their own are compared by that key, so that another manager's sidecar is no
-    drift; other lists are compared whole. Empty mappings and lists have no leaves: the API server drops them.
+    Lists that the API server merges are compared by their items' key, so that another manager's sidecar is no
+    drift; other lists are compared whole. Empty mappings and lists equal absent ones: the API server drops them.
     """
     if isinstance(rendered, Mapping):
         below = live if isinstance(live, Mapping) else {}
@@ -69,11 +77,11 @@ def differences(rendered: Any, live: Any, path: str = "") -> Iterator[tuple[str,
 
 
 def _list_differences(rendered: Sequence[Any], live: Sequence[Any], path: str) -> Iterator[tuple[str, Any]]:
-    key = _list_key(rendered)
+    key = _list_key(rendered) if path.rpartition(".")[2] in _MERGED_LISTS else None
     if key is not None:
-        by_key = {item.get(key): item for item in live if isinstance(item, Mapping)}
+        by_key = {str(item.get(key)): item for item in live if isinstance(item, Mapping)}
         for item in rendered:
-            yield from differences(item, by_key.get(item[key]), f"{path}[{item[key]}]")
+            yield from differences(item, by_key.get(str(item[key])), f"{path}[{item[key]}]")
     elif len(rendered) != len(live):
         yield path, live
     else:
@@ -84,7 +92,7 @@ def _list_differences(rendered: Sequence[Any], live: Sequence[Any], path: str) -
 def _list_key(rendered: Sequence[Any]) -> str | None:
     for key in _LIST_KEYS:
         found = [item.get(key) if isinstance(item, Mapping) else None for item in rendered]
-        if found and None not in found and len(set(map(str, found))) == len(found):
+        if found and all(isinstance(each, str | int) for each in found) and len(set(found)) == len(found):
             return key
     return None
 
