@@ -21,8 +21,8 @@ def merge(base: Values, over: Values) -> dict[str, Any]:
         below = merged.get(key)
         if value is None:
             merged.pop(key, None)
-        elif isinstance(below, Mapping) and isinstance(value, Mapping):
-            merged[key] = merge(below, value)
+        elif isinstance(value, Mapping):
+            merged[key] = merge(below if isinstance(below, Mapping) else {}, value)
         else:
             merged[key] = value
     return merged
