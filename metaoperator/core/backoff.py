@@ -40,6 +40,10 @@ class Queue:
             return
         self._due[name] = due
         heapq.heappush(self._heap, (due, name))
+        if len(self._heap) > 2 * len(self._due) + 64:
+            # A name that is added before it was due leaves its entry behind, for an hour where that is its resync.
+            self._heap = [(when, each) for each, when in self._due.items()]
+            heapq.heapify(self._heap)
 
     def pop(self, now: float) -> tuple[str, float] | None:
         """Take the next name to run and the seconds that it waited; `None` if there is none yet."""
