@@ -62,14 +62,25 @@ def effective(template_set: TemplateSet, *, fleet: Values, namespace: Values) ->
         for path in forbidden(namespace, template_set.namespace_values)
     ]
     merged = merge(merge(template_set.defaults, fleet), namespace)
-    validator = jsonschema_rs.validator_for(dict(template_set.schema))
     problems += [
         Problem(where=_dotted(error.instance_path), what=error.message, cure=f"see values.yaml of {template_set.name}")
-        for error in validator.iter_errors(merged)
+        for error in validator(template_set.schema).iter_errors(merged)
     ]
     if problems:
         raise ValuesError(sorted(problems, key=str))
     return merged
+
+
+def validator(schema: Mapping[str, Any]) -> jsonschema_rs.Validator:
+    """Compile a JSON Schema; a `ValueError` tells what is wrong with it.
+
+    A `$ref` leads nowhere but into the schema itself: left alone, the library fetches URLs and opens files.
+    """
+    return jsonschema_rs.validator_for(dict(schema), retriever=_nowhere)
+
+
+def _nowhere(uri: str) -> Any:
+    raise ValueError(f"{uri} is outside of the schema")
 
 
 def _dotted(path: Any) -> str:
