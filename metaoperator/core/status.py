@@ -53,7 +53,7 @@ def workflow_controller(view: View, previous: Mapping[str, Any], *, now: datetim
     elif verdict.health is Health.CURRENT:
         # A drain or a pause is what a person looks for in the REASON of a child that works.
         told = view.remark or view.reconciling or told
-    busy = view.reconciling
+    busy = view.reconciling if view.stalled is None else None  # kstatus reads the first of the two that is true
     if busy is None and view.stalled is None and verdict.health in {Health.IN_PROGRESS, Health.NOT_FOUND}:
         busy = told
     status: dict[str, Any] = {
