@@ -97,6 +97,8 @@ class Program:
                 compiled = self._env.get_template(name)
             except jinja2.TemplateSyntaxError as exc:
                 problems.append(_problem(exc, name))
+            except RecursionError:
+                problems.append(Problem(where=name, what="is nested too deeply"))
             else:
                 if name.endswith(TEMPLATE_SUFFIX) and not name.startswith("_"):
                     self._templates[name] = compiled
