@@ -16,7 +16,7 @@ def main(arguments: list[str] | None = None) -> int:
     commands.add_parser("images", help="write the test workloads' images into the cache, print their names")
     commands.add_parser("up", help="start the cluster, print its kubeconfig's path")
     commands.add_parser("down", help="stop the cluster and leave nothing behind")
-    commands.add_parser("running", help="exit 0 if this checkout's cluster runs, 1 if not; says nothing")
+    commands.add_parser("running", help="exit 0 if this checkout's cluster runs, 1 if not")
     load = commands.add_parser("load", help="import an image archive into the running cluster")
     load.add_argument("file", type=Path)
     crds = commands.add_parser("crds", help="print the folder of Argo's CRDs")

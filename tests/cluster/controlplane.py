@@ -78,6 +78,8 @@ def controller_manager(program: Path) -> list[str]:
         f"--secure-port={_MANAGER_PORT}",
         "--leader-elect=false",
         "--use-service-account-credentials=true",
+        # Made at start-up, by default under /usr.
+        f"--flex-volume-plugin-dir={places.VAR}/volume-plugins",
         f"--service-account-private-key-file={PKI}/service-account.key",
         f"--root-ca-file={credentials.API_CERTIFICATE}",
         "--kube-api-qps=300",

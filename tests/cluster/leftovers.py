@@ -35,11 +35,13 @@ def clean(last: Record | None) -> list[str]:
     running = last.running() if last else {}
     # First who would start pods anew, then the pods, then what they stand on.
     processes.stop([p for name, p in running.items() if name in _FIRST], grace=3)
+    # Before the containers go, and with them the only files that name the sockets; a shim that is killed on
+    # its way out leaves its socket behind.
+    sockets = _shim_sockets()
     if "containerd" in running:
         _remove_containers()
-    sockets = _shim_sockets()
     _kill_pods()
-    processes.stop(running.values(), grace=5)
+    processes.stop(running.values(), grace=1)
     # Shims, and whatever was started right before a crash and not recorded.
     processes.stop([process for process, _ in processes.marked()], grace=0)
     _kill_pods()
