@@ -17,11 +17,16 @@ The map, top to bottom; imports point down and `make arch` checks it:
 `probes`           /healthz, /readyz, /metrics
 `worker`           drains the queue; one namespace's failure stays its own
 `reconcile`        gather, decide, act for one name
+`leave`            the way out: drain, remove
+`act`              carries out a plan
+`publish`          the status of a WorkflowController
+`fleet`            what we watch of the children
 `mirror`           what kopf watches, read through on demand
 `recorder`         Events for people
 `election`         the Lease: who may write, and until when
 `informer`         list and watch, kept true across every kind of cut
 `cluster`          the only module that speaks to Kubernetes
+`gate`             lets writes through while this replica leads
 `sources`          template sets, read from directories
 `settings`         every flag and variable
 `core`             pure: names, model, rendering, planning, health, status

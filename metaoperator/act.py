@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from metaoperator.cluster import Cluster, Conflict
+from metaoperator.cluster import Cluster
 from metaoperator.core import names, plan
-from metaoperator.core.errors import Gone, Rejected, RetryableError
+from metaoperator.core.errors import Conflict, Gone, Rejected, RetryableError
 from metaoperator.core.model import DEPLOYMENT, Manifest, Ref
 from metaoperator.core.names import Reason
 from metaoperator.core.plan import Step, Verb

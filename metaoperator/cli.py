@@ -294,7 +294,8 @@ def env(*, namespace: str, kubeconfig: str | None) -> None:
 
 
 def _with_cluster(kubeconfig: str | None, ask: "Callable[[Cluster], Coroutine[Any, Any, T]]") -> T:
-    from metaoperator.cluster import Cluster, Gate  # noqa: PLC0415
+    from metaoperator.cluster import Cluster  # noqa: PLC0415
+    from metaoperator.gate import Gate  # noqa: PLC0415
 
     async def main() -> T:
         cluster = Cluster(kubeconfig=kubeconfig, gate=Gate())  # its gate stays closed: these commands only read

@@ -17,44 +17,13 @@ from kubernetes.aio import client as kubernetes_client
 from kubernetes.aio import config as kubernetes_config
 
 from metaoperator import __version__
-from metaoperator.core import names
-from metaoperator.core.errors import ConfigError, Gone, NotLeading, Rejected, RetryableError, Throttled
+from metaoperator.core import answers, names
+from metaoperator.core.errors import ConfigError, Conflict, Gone, NotLeading, RetryableError
 from metaoperator.core.model import CRD, Kind, Manifest, Ref
+from metaoperator.gate import Gate
 
 _METADATA: Final = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,application/json"
 _PAGE: Final = 500
-
-
-class Expired(RetryableError):
-    """The resource version or continue token is too old (410): list anew."""
-
-
-class Conflict(RetryableError):
-    """Somebody else was faster, or owns the fields (409): read anew, decide anew."""
-
-
-class Unauthorized(RetryableError):
-    """Our credentials are not accepted (401), also after reading them anew."""
-
-
-class Gate:
-    """Lets writes through until a moment of the event loop's clock that the elector moves forward.
-
-    The check stands directly before each write, and a write that is under way when the gate closes is given up:
-    a replica that was frozen for longer than its term wakes into a closed gate.
-    """
-
-    def __init__(self) -> None:
-        """Start closed."""
-        self._until = 0.0
-
-    def open_until(self, moment: float) -> None:
-        """Let writes through until `moment`; a moment in the past closes the gate."""
-        self._until = moment
-
-    def remaining(self) -> float:
-        """Seconds for which writes may still be sent; 0 or less when closed."""
-        return self._until - asyncio.get_running_loop().time()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,7 +164,7 @@ class Cluster:
                     event = json.loads(line)
                     if event["type"] == "ERROR":
                         status = event["object"]
-                        raise _error(int(status.get("code") or 500), status, f"watch of {selection}", None)
+                        raise answers.error(int(status.get("code") or 500), status, f"watch of {selection}", None)
                     yield event
             finally:
                 response.close()
@@ -308,11 +277,11 @@ class Cluster:
             if response.status < 400:
                 return response
             async with response:
-                status = _status(await response.read())
+                status = answers.status(await response.read())
             if response.status == 401 and not renewed:
                 await self.renew_credentials()
                 continue
-            raise _error(response.status, status, f"{method} {path}", response.headers.get("Retry-After"))
+            raise answers.error(response.status, status, f"{method} {path}", response.headers.get("Retry-After"))
         raise AssertionError("unreachable")
 
     async def _path(self, ref: Ref) -> str:
@@ -372,38 +341,6 @@ def _query(selection: Selection) -> dict[str, str]:
 
 def _dry(dry_run: bool) -> dict[str, str]:  # noqa: FBT001
     return {"dryRun": "All"} if dry_run else {}
-
-
-def _status(body: bytes) -> Mapping[str, Any]:
-    try:
-        status = json.loads(body)
-    except ValueError:
-        return {"message": body.decode(errors="replace").strip()[:500]}
-    return status if isinstance(status, dict) else {}
-
-
-def _error(code: int, status: Mapping[str, Any], what: str, retry_after: str | None) -> Exception:
-    """Translate an answer of 400 and above into our error tree."""
-    details = status.get("details") or {}
-    message = f"{what}: {status.get('message') or f'HTTP {code}'}"
-    causes = {cause.get("reason") for cause in details.get("causes") or ()}
-    after = details.get("retryAfterSeconds") or (retry_after if (retry_after or "").isdigit() else None)
-    if code == 401:
-        return Unauthorized(message)
-    if code == 404:
-        return Gone(message, kind_missing=not details.get("name"))
-    if code == 409:
-        return Conflict(message)
-    if code == 410:
-        return Expired(message)
-    if code == 403 and "NamespaceTerminating" in causes:
-        return Gone(message)
-    if code == 429 or (code >= 500 and after):
-        return Throttled(message, after=float(after or 1))
-    if 400 <= code < 500:
-        # For people: the API server's own sentence names the object and the reason.
-        return Rejected(status.get("message") or message)
-    return RetryableError(message)
 
 
 async def crd_exists(cluster: Cluster, name: str) -> bool:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from metaoperator.cluster import Cluster, Conflict
-from metaoperator.core.errors import MetaoperatorError
+from metaoperator.cluster import Cluster
+from metaoperator.core.errors import Conflict, MetaoperatorError
 from metaoperator.core.model import LEASE, Manifest, Ref
 
 log = logging.getLogger(__name__)

@@ -14,8 +14,8 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from metaoperator.cluster import Cluster, Expired, Selection
-from metaoperator.core.errors import Gone, RetryableError, Throttled
+from metaoperator.cluster import Cluster, Selection
+from metaoperator.core.errors import Expired, Gone, RetryableError, Throttled
 from metaoperator.core.model import Manifest, Ref
 
 log = logging.getLogger(__name__)

@@ -15,12 +15,13 @@ import kopf
 from aiohttp import web
 
 from metaoperator import handlers, probes, sources
-from metaoperator.cluster import Cluster, Gate, Selection
+from metaoperator.cluster import Cluster, Selection
 from metaoperator.core.errors import Gone, MetaoperatorError, TemplateError
 from metaoperator.core.model import CONTROLLER_TEMPLATE, LEASE, WORKFLOW_CONTROLLER, Kind, Ref
 from metaoperator.core.render import Program
 from metaoperator.election import Elector
 from metaoperator.fleet import Fleet
+from metaoperator.gate import Gate
 from metaoperator.mirror import OPTED_IN, Mirror
 from metaoperator.reconcile import Reconciler
 from metaoperator.recorder import Recorder

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Final
 
-from metaoperator.cluster import Cluster, Conflict
+from metaoperator.cluster import Cluster
 from metaoperator.core import names, plan, status
-from metaoperator.core.errors import Gone
+from metaoperator.core.errors import Conflict, Gone
 from metaoperator.core.health import Verdict
-from metaoperator.core.model import Manifest, Namespace, Ref
+from metaoperator.core.model import WORKFLOW_CONTROLLER, Manifest, Namespace, Ref
 from metaoperator.core.names import Reason
 from metaoperator.core.status import Note, View
 from metaoperator.fleet import Observed
@@ -21,6 +21,14 @@ log = logging.getLogger(__name__)
 
 COUNTS_SECONDS: Final = 15.0
 """Counts of Workflows alone are written at most this often for one namespace."""
+
+
+PAUSED: Final = Note(reason=Reason.PAUSED, message="spec.paused is set: the child is judged, nothing of it is written")
+
+
+def wfc_ref(namespace: str) -> Ref:
+    """Name the WorkflowController of a namespace."""
+    return Ref(WORKFLOW_CONTROLLER, namespace, names.WORKFLOW_CONTROLLER)
 
 
 class Publisher:

@@ -10,23 +10,22 @@ from metaoperator import cluster as kube
 from metaoperator import publish
 from metaoperator.act import Actor, Outcome
 from metaoperator.core import health, names, optin, plan, shard, status
-from metaoperator.core.errors import Gone, RetryableError, TemplateError, TerminalError, ValuesError
+from metaoperator.core.errors import TemplateError, TerminalError, ValuesError
 from metaoperator.core.model import (
     CONTROLLER_TEMPLATE,
-    LEASE,
     NAMESPACE,
     WORKFLOW_CONTROLLER,
     Desired,
     Manifest,
     Namespace,
     Ref,
-    WorkCount,
 )
 from metaoperator.core.names import Reason
 from metaoperator.core.plan import Verb
 from metaoperator.core.render import Program
 from metaoperator.core.status import Note
-from metaoperator.fleet import Fleet, Observed, unfinished
+from metaoperator.fleet import Fleet
+from metaoperator.leave import Leaver
 from metaoperator.mirror import Mirror
 from metaoperator.recorder import Recorder
 from metaoperator.settings import Settings
@@ -35,8 +34,6 @@ log = logging.getLogger(__name__)
 
 RESYNC_SECONDS: Final = 3600.0
 HELD_SECONDS: Final = 60.0
-_PAUSED: Final = Note(reason=Reason.PAUSED, message="spec.paused is set: the child is judged, nothing of it is written")
-WORKFLOW_CRD: Final = "workflows.argoproj.io"
 
 
 class Reconciler:
@@ -63,6 +60,7 @@ class Reconciler:
         self._wall_clock = wall_clock
         self._actor = Actor(cluster, fleet)
         self._publisher = publish.Publisher(cluster, mirror, recorder, wall_clock=wall_clock)
+        self._leaver = Leaver(cluster, mirror, fleet, recorder, actor=self._actor, publisher=self._publisher)
 
     async def namespace(self, name: str) -> float | None:
         """Reconcile one namespace; returns the seconds after which to look again, `None` for never by itself."""
@@ -76,14 +74,14 @@ class Reconciler:
                 return await self._refuse(name, raw, message)
             case optin.OptedOut():
                 assert found is not None
-                return await self._leave(found)
+                return await self._leaver.leave(found)
             case optin.Served(template=template):
                 assert found is not None
                 return await self._serve(found, template)
 
     def _forget(self, name: str) -> None:
         self._mirror.forget(Ref(NAMESPACE, "", name))
-        self._mirror.forget(_wfc_ref(name))
+        self._mirror.forget(publish.wfc_ref(name))
         self._publisher.forget(name)
         self._actor.forget(name)
 
@@ -93,7 +91,7 @@ class Reconciler:
             await self._recorder.tell(
                 {**raw, "apiVersion": "v1", "kind": "Namespace"}, Reason.NAMESPACE_REFUSED, message, warning=True
             )
-        wfc = await self._mirror.get(_wfc_ref(name))
+        wfc = await self._mirror.get(publish.wfc_ref(name))
         if wfc is not None:
             note = Note(reason=Reason.NAMESPACE_REFUSED, message=message)
             await self._publisher.publish(wfc, publish.view(wfc, publish.nothing(note), stalled=note))
@@ -138,7 +136,7 @@ class Reconciler:
             wfc,
             verdict,
             stalled=stalled,
-            remark=_PAUSED if paused else None,
+            remark=publish.PAUSED if paused else None,
             revision=desired.revision if desired else publish.published(wfc, "revision"),
             version=desired.version if desired else publish.published(wfc, "version"),
             seen=seen,
@@ -157,7 +155,7 @@ class Reconciler:
 
     async def _ensure_wfc(self, namespace: Namespace) -> Manifest:
         """Make the WorkflowController, or fill in its instance ID; one that a person made does not get our mark."""
-        ref = _wfc_ref(namespace.name)
+        ref = publish.wfc_ref(namespace.name)
         live = await self._mirror.get(ref)
         if live is not None and (live.get("spec") or {}).get("instanceID"):
             return live
@@ -224,87 +222,6 @@ class Reconciler:
             log.info("child written", extra={"namespace": where, "reason": str(reason), "objects": sorted(told)})
             await self._recorder.tell(wfc, reason, f"revision {desired.revision}: {', '.join(sorted(told))}")
 
-    # ---- leaving
-
-    async def _leave(self, namespace: Namespace) -> float | None:
-        """Drain and remove what is ours. Its being here is the only memory of an opt-out that is needed."""
-        wfc = await self._mirror.get(_wfc_ref(namespace.name))
-        made_by_us = wfc is not None and plan.is_ours(wfc, namespace.uid)
-        instance = ((wfc or {}).get("spec") or {}).get("instanceID") or shard.instance_id(namespace)
-        seen = self._fleet.observe(namespace.name, instance)
-        ours = [ref for ref, live in seen.objects.items() if plan.is_ours(live, namespace.uid)]
-        if not ours:
-            return await self._gone(namespace, wfc, made_by_us=made_by_us)
-        if wfc is not None and (wfc.get("spec") or {}).get("paused"):
-            verdict = health.assess(seen.deployment(namespace.uid), seen.pods, seen.lease)
-            await self._publisher.publish(
-                wfc, publish.view(wfc, verdict, remark=_PAUSED, seen=seen, namespace=namespace, instance_id=instance)
-            )
-            return None
-        unfinished_work = await self._unfinished(namespace, instance, seen)
-        if unfinished_work.unfinished:
-            note = Note(
-                reason=Reason.DRAINING,
-                message=f"opted out; unfinished Workflows with ID {instance}: {unfinished_work.unfinished}",
-            )
-            verdict = health.assess(seen.deployment(namespace.uid), seen.pods, seen.lease)
-        else:
-            lease = Ref(LEASE, namespace.name, shard.lease_name(instance))
-            steps = plan.removal(
-                seen.objects,
-                namespace_uid=namespace.uid,
-                lease=lease,
-                lease_exists=self._fleet.leases.get(lease.namespace, lease.name) is not None,
-                pods=[f"Pod/{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in seen.pods],
-            )
-            outcome = Outcome()
-            for step in steps:  # in order: what stays is the proof that the rest is still ours to remove
-                await self._actor.step(step, outcome)
-                if outcome.later is not None:
-                    raise outcome.later
-            waits = next((step.message for step in outcome.held), "removing the child")
-            note = Note(reason=Reason.REMOVING, message=f"opted out; {waits}")
-            verdict = publish.nothing(note)
-        if wfc is not None:
-            await self._publisher.publish(
-                wfc, publish.view(wfc, verdict, reconciling=note, seen=seen, namespace=namespace, instance_id=instance)
-            )
-        return HELD_SECONDS
-
-    async def _unfinished(self, namespace: Namespace, instance: str, seen: Observed) -> WorkCount:
-        """Count what an opt-out waits for; zero is confirmed by the API server before anything is removed."""
-        if seen.work is not None and seen.work.unfinished:
-            return seen.work
-        try:
-            async for page in self._cluster.list_pages(unfinished(namespace.name, instance), limit=1):
-                more = page["metadata"].get("remainingItemCount") or 0
-                return WorkCount(pending=len(page["items"]) + more)
-        except Gone as exc:
-            # No CRD, no Workflow. But a CRD that is being served again in a moment is there already.
-            if await kube.crd_exists(self._cluster, WORKFLOW_CRD):
-                raise RetryableError(f"Workflows cannot be seen: {exc}") from exc
-        return WorkCount()
-
-    async def _gone(self, namespace: Namespace, wfc: Manifest | None, *, made_by_us: bool) -> float | None:
-        """Nothing of ours is left: take the row away that we made, or say in a person's own that it rests."""
-        if wfc is None:
-            self._publisher.forget(namespace.name)
-            return None
-        if made_by_us:
-            await self._recorder.tell(wfc, Reason.REMOVED, "opted out: the child is removed")
-            await self._cluster.delete(Ref.of(wfc), uid=wfc["metadata"]["uid"])
-            self._mirror.forget(Ref.of(wfc))
-            log.info("child removed", extra={"namespace": namespace.name})
-            return None
-        note = Note(
-            reason=Reason.NOT_OPTED_IN,
-            message=f"the namespace has no label {names.OPT_IN_LABEL}: this object does nothing until it has",
-        )
-        await self._publisher.publish(wfc, publish.view(wfc, publish.nothing(note)))
-        return None
-
-    # ---- telling
-
     async def template(self, name: str) -> float | None:
         """Reconcile the status of one ControllerTemplate."""
         ref = Ref(CONTROLLER_TEMPLATE, "", name)
@@ -345,7 +262,3 @@ class _Stall(TerminalError):
     def __init__(self, reason: Reason, message: str) -> None:
         super().__init__(message)
         self.note = Note(reason=reason, message=message)
-
-
-def _wfc_ref(namespace: str) -> Ref:
-    return Ref(WORKFLOW_CONTROLLER, namespace, names.WORKFLOW_CONTROLLER)

@@ -10,6 +10,9 @@
     │   └── ConfigError       the operator itself is started wrongly
     ├── RetryableError        later, with backoff: server errors, timeouts, conflicts
     │   ├── Throttled         the API server says when
+    │   ├── Conflict          somebody else was faster: read anew, decide anew
+    │   ├── Expired           a resource version or continue token is too old: list anew
+    │   ├── Unauthorized      our credentials are not accepted
     │   └── NotLeading        the write gate is closed: another replica writes
     └── Gone                  the thing we asked about is not there (an answer more than an error)
 
@@ -80,6 +83,18 @@ class Throttled(RetryableError):
 
 class NotLeading(RetryableError):
     """A write was about to be sent without, or after the end of, our term as leader."""
+
+
+class Expired(RetryableError):
+    """The resource version or continue token is too old (410): list anew."""
+
+
+class Conflict(RetryableError):
+    """Somebody else was faster, or owns the fields (409): read anew, decide anew."""
+
+
+class Unauthorized(RetryableError):
+    """Our credentials are not accepted (401), also after reading them anew."""
 
 
 class Gone(MetaoperatorError):

@@ -4,83 +4,19 @@ Only administrators' templates are templates. Values, labels and annotations are
 the sandbox is the second line of defence, not the wall.
 """
 
-import hashlib
-import json
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import jinja2
-import jinja2.exceptions
-import jinja2.sandbox
 
-from metaoperator.core import names, strictyaml, values
+from metaoperator.core import names, sandbox, strictyaml, values
 from metaoperator.core.errors import Problem, TemplateError
 from metaoperator.core.model import Desired, Kind, Manifest, Namespace, Ref, Shard, TemplateSet
+from metaoperator.core.sandbox import digest, q
 
 TEMPLATE_SUFFIX: Final = ".yaml.j2"
 MAX_DOCUMENT_BYTES: Final = 900_000
-_REMOVED_FILTERS: Final = frozenset(
-    # Unbounded output, randomness, or attribute access by name (facts: Jinja's sandbox does not limit these).
-    {"attr", "center", "format", "indent", "map", "pprint", "random", "urlize", "wordwrap", "xmlattr"}
-)
-_REMOVED_GLOBALS: Final = frozenset({"cycler", "joiner", "lipsum", "namespace"})
-_TEXT_OR_EXPONENT: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|(?<![.\d])(-?\d+)(e[-+]\d+)')
-_UNREADABLE: Final = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
-_NOT_YAML: Final = re.compile(rf"{_UNREADABLE.pattern}|[0-9]e[-+]")
 _APPLY_LAST: Final = frozenset({"Deployment", "StatefulSet", "DaemonSet", "Job"})
-
-
-class _Sandbox(jinja2.sandbox.ImmutableSandboxedEnvironment):
-    """Immutable data, no dunder access, and no operator that turns a byte of template into a gigabyte."""
-
-    intercepted_binops = frozenset({"*", "**", "%"})
-
-    def call_binop(self, context: jinja2.runtime.Context, operator: str, left: Any, right: Any) -> Any:
-        if operator == "**" or not isinstance(left, int | float) or not isinstance(right, int | float):
-            raise jinja2.exceptions.SecurityError(f"operator {operator!r} works on numbers only, and ** not at all")
-        return super().call_binop(context, operator, left, right)
-
-
-def q(value: Any) -> str:
-    """Write any value as JSON, which is YAML too: the one way to put data into a manifest."""
-    text = json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False)
-    return _TEXT_OR_EXPONENT.sub(_as_yaml, text) if _NOT_YAML.search(text) else text
-
-
-def _as_yaml(found: re.Match[str]) -> str:
-    # Where JSON is not YAML: characters that YAML takes for line breaks or refuses, and 1e-05, which is text to it.
-    if found[1] is not None:
-        return f"{found[1]}.0{found[2]}"
-    return _UNREADABLE.sub(lambda char: f"\\u{ord(char[0]):04x}", found[0])
-
-
-def digest(text: str) -> str:
-    """Shorten a text to 16 hex digits that change with it."""
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _environment(template_set: TemplateSet) -> jinja2.Environment:
-    def source(name: str) -> tuple[str, str, None] | None:
-        text = template_set.files.get(name)
-        # The name in place of a path makes the traceback's frame, and so the error's line, the template's own.
-        return None if text is None else (text, name, None)
-
-    env = _Sandbox(
-        undefined=jinja2.StrictUndefined,
-        loader=jinja2.FunctionLoader(source),
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        optimized=False,
-        cache_size=-1,
-    )
-    for name in _REMOVED_FILTERS:
-        env.filters.pop(name, None)
-    for name in _REMOVED_GLOBALS:
-        env.globals.pop(name, None)
-    env.filters |= {"q": q, "to_yaml": strictyaml.dump, "digest": digest, "merge": values.merge}
-    return env
 
 
 class Program:
@@ -89,14 +25,14 @@ class Program:
     def __init__(self, template_set: TemplateSet) -> None:
         """Compile every template, or raise `TemplateError` with every syntax error found."""
         self.template_set = template_set
-        self._env = _environment(template_set)
+        self._env = sandbox.environment(template_set)
         self._templates: dict[str, jinja2.Template] = {}
         problems: list[Problem] = []
         for name in sorted(template_set.files):
             try:
                 compiled = self._env.get_template(name)
             except jinja2.TemplateSyntaxError as exc:
-                problems.append(_problem(exc, name))
+                problems.append(sandbox.problem(exc, name))
             except RecursionError:
                 problems.append(Problem(where=name, what="is nested too deeply"))
             else:
@@ -191,7 +127,7 @@ def _document(file: str, template: jinja2.Template, context: Mapping[str, Any]) 
     try:
         text = template.render(context)
     except Exception as exc:  # whatever a template manages to raise is the template's fault
-        raise TemplateError([_problem(exc, file)]) from exc
+        raise TemplateError([sandbox.problem(exc, file)]) from exc
     size = len(text.encode(errors="replace"))  # YAML refuses a lone surrogate with a better message than the codec
     if size > MAX_DOCUMENT_BYTES:
         raise TemplateError(
@@ -267,32 +203,6 @@ def _faults(file: str, document: Manifest, namespace: Namespace, kinds: frozense
                 yield Problem(where=file, what=f"metadata.{field}: {key} is not text but {q(value)}", cure=cure)
     if "status" in document:
         yield Problem(where=file, what="renders a status", cure="leave it out: status belongs to the API server")
-
-
-def _problem(exc: BaseException, file: str) -> Problem:
-    if isinstance(exc, jinja2.TemplateSyntaxError):
-        return Problem(where=exc.name or file, line=exc.lineno, what=exc.message or "syntax error")
-    where, line = _frame(exc, file)
-    if isinstance(exc, jinja2.UndefinedError):
-        cure = (
-            "if this is an Argo variable, write it as a value or between {% raw %} and {% endraw %}; "
-            "if it may be missing, use default()"
-        )
-        return Problem(where=where, line=line, what=str(exc.message), cure=cure)
-    return Problem(where=where, line=line, what=f"{type(exc).__name__}: {exc}")
-
-
-def _frame(exc: BaseException, file: str) -> tuple[str, int | None]:
-    """Find the innermost frame that is a template: Jinja rewrites its file name and line to the template's own."""
-    where: str = file
-    line: int | None = None
-    trace = exc.__traceback__
-    while trace is not None:
-        name = trace.tb_frame.f_code.co_filename
-        if name.endswith(".j2"):
-            where, line = name, trace.tb_lineno
-        trace = trace.tb_next
-    return where, line
 
 
 def _excerpt(text: str, line: int | None, around: int = 1) -> str:

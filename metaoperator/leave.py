@@ -1,0 +1,121 @@
+"""The way out: drain, remove, and tell. That anything of ours is here is all the memory that an opt-out needs."""
+
+import functools
+import logging
+from typing import Final
+
+from metaoperator import publish
+from metaoperator.act import Actor, Outcome
+from metaoperator.cluster import Cluster, crd_exists
+from metaoperator.core import health, names, plan, shard
+from metaoperator.core.errors import Gone, RetryableError
+from metaoperator.core.model import LEASE, Manifest, Namespace, Ref, WorkCount
+from metaoperator.core.names import Reason
+from metaoperator.core.status import Note
+from metaoperator.fleet import Fleet, Observed, unfinished
+from metaoperator.mirror import Mirror
+from metaoperator.recorder import Recorder
+
+log = logging.getLogger(__name__)
+
+LOOK_AGAIN_SECONDS: Final = 60.0
+WORKFLOW_CRD: Final = "workflows.argoproj.io"
+
+
+class Leaver:
+    """Takes one namespace from served to untouched."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        mirror: Mirror,
+        fleet: Fleet,
+        recorder: Recorder,
+        *,
+        actor: Actor,
+        publisher: publish.Publisher,
+    ) -> None:
+        """Remember nothing."""
+        self._cluster = cluster
+        self._mirror = mirror
+        self._fleet = fleet
+        self._recorder = recorder
+        self._actor = actor
+        self._publisher = publisher
+
+    async def leave(self, namespace: Namespace) -> float | None:
+        """Drain and remove what is ours. Its being here is the only memory of an opt-out that is needed."""
+        wfc = await self._mirror.get(publish.wfc_ref(namespace.name))
+        made_by_us = wfc is not None and plan.is_ours(wfc, namespace.uid)
+        instance = ((wfc or {}).get("spec") or {}).get("instanceID") or shard.instance_id(namespace)
+        view = functools.partial(publish.view, namespace=namespace, instance_id=instance)
+        seen = self._fleet.observe(namespace.name, instance)
+        ours = [ref for ref, live in seen.objects.items() if plan.is_ours(live, namespace.uid)]
+        if not ours:
+            return await self._gone(namespace, wfc, made_by_us=made_by_us)
+        if wfc is not None and (wfc.get("spec") or {}).get("paused"):
+            verdict = health.assess(seen.deployment(namespace.uid), seen.pods, seen.lease)
+            await self._publisher.publish(
+                wfc,
+                view(wfc, verdict, remark=publish.PAUSED, seen=seen),
+            )
+            return None
+        unfinished_work = await self._unfinished(namespace, instance, seen)
+        if unfinished_work.unfinished:
+            note = Note(
+                reason=Reason.DRAINING,
+                message=f"opted out; unfinished Workflows with ID {instance}: {unfinished_work.unfinished}",
+            )
+            verdict = health.assess(seen.deployment(namespace.uid), seen.pods, seen.lease)
+        else:
+            lease = Ref(LEASE, namespace.name, shard.lease_name(instance))
+            steps = plan.removal(
+                seen.objects,
+                namespace_uid=namespace.uid,
+                lease=lease,
+                lease_exists=self._fleet.leases.get(lease.namespace, lease.name) is not None,
+                pods=[f"Pod/{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in seen.pods],
+            )
+            outcome = Outcome()
+            for step in steps:  # in order: what stays is the proof that the rest is still ours to remove
+                await self._actor.step(step, outcome)
+                if outcome.later is not None:
+                    raise outcome.later
+            waits = next((step.message for step in outcome.held), "removing the child")
+            note = Note(reason=Reason.REMOVING, message=f"opted out; {waits}")
+            verdict = publish.nothing(note)
+        if wfc is not None:
+            await self._publisher.publish(wfc, view(wfc, verdict, reconciling=note, seen=seen))
+        return LOOK_AGAIN_SECONDS
+
+    async def _unfinished(self, namespace: Namespace, instance: str, seen: Observed) -> WorkCount:
+        """Count what an opt-out waits for; zero is confirmed by the API server before anything is removed."""
+        if seen.work is not None and seen.work.unfinished:
+            return seen.work
+        try:
+            async for page in self._cluster.list_pages(unfinished(namespace.name, instance), limit=1):
+                more = page["metadata"].get("remainingItemCount") or 0
+                return WorkCount(pending=len(page["items"]) + more)
+        except Gone as exc:
+            # No CRD, no Workflow. But a CRD that is being served again in a moment is there already.
+            if await crd_exists(self._cluster, WORKFLOW_CRD):
+                raise RetryableError(f"Workflows cannot be seen: {exc}") from exc
+        return WorkCount()
+
+    async def _gone(self, namespace: Namespace, wfc: Manifest | None, *, made_by_us: bool) -> float | None:
+        """Nothing of ours is left: take the row away that we made, or say in a person's own that it rests."""
+        if wfc is None:
+            self._publisher.forget(namespace.name)
+            return None
+        if made_by_us:
+            await self._recorder.tell(wfc, Reason.REMOVED, "opted out: the child is removed")
+            await self._cluster.delete(Ref.of(wfc), uid=wfc["metadata"]["uid"])
+            self._mirror.forget(Ref.of(wfc))
+            log.info("child removed", extra={"namespace": namespace.name})
+            return None
+        note = Note(
+            reason=Reason.NOT_OPTED_IN,
+            message=f"the namespace has no label {names.OPT_IN_LABEL}: this object does nothing until it has",
+        )
+        await self._publisher.publish(wfc, publish.view(wfc, publish.nothing(note)))
+        return None
