@@ -60,6 +60,7 @@ class Leaver:
                 view(wfc, verdict, remark=publish.PAUSED, seen=seen),
             )
             return None
+        stalled: Note | None = None
         unfinished_work = await self._unfinished(namespace, instance, seen)
         if unfinished_work.unfinished:
             note = Note(
@@ -83,9 +84,10 @@ class Leaver:
                     raise outcome.later
             waits = next((step.message for step in outcome.held), "removing the child")
             note = Note(reason=Reason.REMOVING, message=f"opted out; {waits}")
+            stalled = outcome.stalled
             verdict = publish.nothing(note)
         if wfc is not None:
-            await self._publisher.publish(wfc, view(wfc, verdict, reconciling=note, seen=seen))
+            await self._publisher.publish(wfc, view(wfc, verdict, stalled=stalled, reconciling=note, seen=seen))
         return LOOK_AGAIN_SECONDS
 
     async def _unfinished(self, namespace: Namespace, instance: str, seen: Observed) -> WorkCount:

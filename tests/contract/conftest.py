@@ -17,7 +17,7 @@ from tests.fake import FakeApiServer
 
 from .client import GROUP, Api, connect, eventually, manifest, path_of
 
-_HERE = Path(__file__).parent
+KINDS = (("Widget", True), ("Gadget", False))  # and whether they have a status subresource
 _ARRAY = {"type": "array", "items": {"type": "string"}}
 _NAMED = {
     "type": "object",
@@ -75,11 +75,21 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("api", ["fake", "real"], indirect=True)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Know the mark of claims that compare both back ends."""
+    config.addinivalue_line("markers", "needs_real: compares the fake with a real API server")
+
+
+def _wants_real(item: pytest.Item) -> bool:
+    back_end = item.callspec.params.get("api") if hasattr(item, "callspec") else None
+    return back_end == "real" or item.get_closest_marker("needs_real") is not None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect the real back end when there is none, so that nobody takes it for passed."""
     if _kubeconfig():
         return
-    absent = [item for item in items if getattr(item, "callspec", None) and item.callspec.params.get("api") == "real"]
+    absent = [item for item in items if _wants_real(item)]
     config.hook.pytest_deselected(items=absent)
     items[:] = [item for item in items if item not in absent]
 
@@ -110,9 +120,9 @@ async def namespace(api: Api) -> AsyncIterator[str]:
 @pytest.fixture
 async def widgets(api: Api) -> None:
     """Serve Widget (with a status subresource) and Gadget (without)."""
-    for kind, status in (("Widget", True), ("Gadget", False)):
-        definition = _definition(kind, status=status)
-        answer = await api.apply(None, definition, force=True)
+    for kind, status in KINDS:
+        body = definition(kind, status=status)
+        answer = await api.apply(None, body, force=True)
         assert answer.code in (200, 201), answer
     for kind in ("Widget", "Gadget"):
 
@@ -122,7 +132,8 @@ async def widgets(api: Api) -> None:
         await eventually(served)
 
 
-def _definition(kind: str, *, status: bool) -> dict[str, object]:
+def definition(kind: str, *, status: bool) -> dict[str, object]:
+    """Build the definition of a kind that has a list of every type."""
     plural = f"{kind.lower()}s"
     schema = {"type": "object", "properties": {"spec": _SPEC, "status": _STATUS}}
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
