@@ -99,3 +99,14 @@ real: contract e2e
 test: check image ## everything; what CI runs
 	@$(WITH_CLUSTER) $(MAKE) --no-print-directory real
 	@METAOPERATOR_TEST=1 $(MAKE) --no-print-directory readme
+
+# ---- long
+
+.PHONY: bench
+bench: $(READY) ## measure; the figures go to bench/results
+	@$(PY) -m tests.bench
+
+.PHONY: soak
+soak: $(READY) ## generated data at 10,000 examples a law
+	@mkdir -p bench/results
+	@set -o pipefail; HYPOTHESIS_PROFILE=soak $(PY) -m pytest -q -o timeout=3600 tests/unit | tee bench/results/soak.log

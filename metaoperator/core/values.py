@@ -28,10 +28,10 @@ def merge(base: Values, over: Values) -> dict[str, Any]:
     return merged
 
 
-def leaves(values: Values, path: str = "") -> Iterator[str]:
-    """Name every leaf by its dotted path; an empty mapping and a list are leaves."""
+def leaves(values: Values, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Name every leaf by its path; an empty mapping and a list are leaves."""
     for key, value in values.items():
-        here = f"{path}.{key}" if path else str(key)
+        here = (*path, str(key))
         if isinstance(value, Mapping) and value:
             yield from leaves(value, here)
         else:
@@ -39,11 +39,11 @@ def leaves(values: Values, path: str = "") -> Iterator[str]:
 
 
 def forbidden(values: Values, allowed: frozenset[str]) -> tuple[str, ...]:
-    """List the leaves that lie neither at nor below an allowed path, sorted."""
+    """List the leaves that lie neither at nor below an allowed dotted path, sorted."""
+    # By steps, not by text: a key may hold dots itself.
+    steps = [tuple(path.split(".")) for path in allowed]
     return tuple(
-        sorted(
-            leaf for leaf in leaves(values) if not any(leaf == path or leaf.startswith(f"{path}.") for path in allowed)
-        )
+        sorted(".".join(leaf) for leaf in leaves(values) if not any(leaf[: len(path)] == path for path in steps))
     )
 
 
