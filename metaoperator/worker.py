@@ -9,7 +9,7 @@ from typing import Final
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
 
 from metaoperator.core.backoff import Queue
-from metaoperator.core.errors import NotLeading, RetryableError, TerminalError, Throttled
+from metaoperator.core.errors import Gone, NotLeading, RetryableError, TerminalError, Throttled
 
 log = logging.getLogger(__name__)
 
@@ -94,7 +94,7 @@ class Worker:
         except Throttled as exc:
             result, at_least = "throttled", exc.after
             log.warning("asked to wait", extra={"key": name, "error": str(exc), "after": exc.after})
-        except RetryableError as exc:
+        except (RetryableError, Gone) as exc:  # gone: a kind that we need is not served now
             result = "retry"
             level = logging.INFO if self._queue.failures(name) < 3 else logging.WARNING
             log.log(level, "tried again later", extra={"key": name, "error": str(exc)})

@@ -21,7 +21,8 @@ def everything() -> None:
     # A few GB. Modules stay: they are what another version's build would fetch again.
     scratch = places.cache() / "go" / "build"
     if scratch.exists() and toolchain.environment()["GOCACHE"] == str(scratch):
-        shutil.rmtree(scratch, ignore_errors=True)
+        with cached.locked("tools"):
+            shutil.rmtree(scratch, ignore_errors=True)
 
 
 def program(name: str) -> Path:

@@ -7,6 +7,7 @@ import fcntl
 import hashlib
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,13 +31,16 @@ def folder(name: str, inputs: Iterable[bytes], make: Callable[[Path], None], *, 
     final = path(name, inputs)
     if final.is_dir():
         return final
-    with _lock(name):
+    with locked(name):
         if final.is_dir():
             return final
-        temporary = final.with_name(f"{final.name}.making")
-        # What an interrupted command left; the lock says that nobody works there now.
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir(parents=True)
+        final.parent.mkdir(parents=True, exist_ok=True)
+        # What interrupted commands left; the lock says that nobody works there now.
+        for abandoned in final.parent.glob("*.making-*"):
+            shutil.rmtree(abandoned, ignore_errors=True)
+        # A name of its own: a compiler that outlived its killed parent still writes under the old one.
+        temporary = Path(tempfile.mkdtemp(prefix=f"{final.name}.making-", dir=final.parent))
+        temporary.chmod(0o755)
         with say.task(what):
             make(temporary)
         temporary.rename(final)
@@ -44,7 +48,8 @@ def folder(name: str, inputs: Iterable[bytes], make: Callable[[Path], None], *, 
 
 
 @contextmanager
-def _lock(name: str) -> Iterator[None]:
+def locked(name: str) -> Iterator[None]:
+    """Hold the right to make or remove what the cache has under this name."""
     place = places.cache() / "locks" / name
     place.parent.mkdir(parents=True, exist_ok=True)
     fd = os.open(place, os.O_RDWR | os.O_CREAT, 0o644)

@@ -64,8 +64,7 @@ def up() -> Path:
             say.line("the local cluster is up already")
             return places.KUBECONFIG
         started = time.monotonic()
-        for recipe in build.missing():
-            build.family(recipe)
+        build.everything()
         debian.for_node()
         archives = images.archives()
         if items := leftovers.found():

@@ -113,6 +113,12 @@ async def namespace(api: Api) -> AsyncIterator[str]:
     name = f"contract-{secrets.token_hex(4)}"
     answer = await api.create(None, manifest("Namespace", name, metadata={"labels": {"contract": "yes"}}))
     assert answer.code == 201, answer
+    if api.real:
+        # A controller puts a ConfigMap into every namespace, which would turn up in watches.
+        async def furnished() -> bool:
+            return (await api.get("ConfigMap", name, "kube-root-ca.crt")).code == 200
+
+        await eventually(furnished)
     yield name
     await api.delete("Namespace", None, name)
 

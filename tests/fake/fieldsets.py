@@ -19,7 +19,7 @@ Fields = set[Path]
 _IDENTITY = ("creationTimestamp", "generation", "managedFields", "name", "namespace", "resourceVersion", "uid")
 UNOWNED = {("f:apiVersion",), ("f:kind",), ("f:metadata",), *(("f:metadata", f"f:{name}") for name in _IDENTITY)}
 # A Go struct has these before anybody sets them, so that an Update does not own the node itself.
-_ALWAYS_THERE = {"f:spec", "f:status", "f:template", "f:strategy", "f:containers", "f:resources", "f:metadata"}
+_ALWAYS_THERE = {"f:spec", "f:status", "f:template", "f:strategy", "f:containers", "f:metadata"}
 
 
 def names(path: Path) -> shapes.Names:

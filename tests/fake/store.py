@@ -73,6 +73,7 @@ class Store:
         if kind.status:
             new.pop("status", None)
         defaults.fill(kind, new)
+        strategy.check_complete(kind, new)
         apply.track(kind, None, new, apply.Owner(manager, apply.UPDATE, kind.api_version), self.clock())
         return self._born(kind, new, dry_run=dry_run)
 
@@ -155,6 +156,7 @@ class Store:
             new["metadata"].pop("resourceVersion", None)
             self._admit(kind, new)
             defaults.fill(kind, new)
+            strategy.check_complete(kind, new)
             return 201, self._born(kind, new, dry_run=dry_run)
         return 200, self._changed(kind, live, strategy.prepared(kind, live, new, sub), dry_run=dry_run)
 

@@ -71,8 +71,26 @@ def prepared(kind: Kind, live: Manifest, new: Manifest, sub: str) -> Manifest:
         if field in live["metadata"]:
             new["metadata"][field] = live["metadata"][field]
     defaults.fill(kind, new)
+    check_complete(kind, new)
     _check_immutable(kind, live, new)
     return new
+
+
+def check_complete(kind: Kind, new: Manifest) -> None:
+    """Refuse containers without an image: what is left when the owner of that one field drops it."""
+    if kind.kind not in ("Deployment", "ReplicaSet", "Pod"):
+        return
+    path, spec = (
+        ("spec", new["spec"]) if kind.kind == "Pod" else ("spec.template.spec", new["spec"]["template"]["spec"])
+    )
+    lacking = [
+        f"{path}.{which}[{index}].image"
+        for which in ("containers", "initContainers")
+        for index, container in enumerate(spec.get(which, ()))
+        if not container.get("image")
+    ]
+    if lacking:
+        raise problems.required(kind, new["metadata"]["name"], lacking)
 
 
 def _check_immutable(kind: Kind, live: Manifest, new: Manifest) -> None:
