@@ -5,6 +5,7 @@ the pinned dependencies, the project. The first two lie in the cache. Two builds
 same cache give the same digest: owners, times and order are fixed, and compiled files hold no time.
 """
 
+import importlib.util
 import json
 import os
 import shutil
@@ -58,6 +59,10 @@ def build(out: Path, *, reference: str) -> str:
     """Write the image of this checkout to `out`; return its digest."""
     if sys.version_info[:2] != _PYTHON:
         raise ClusterError(f"the image holds Python {_PYTHON[0]}.{_PYTHON[1]}: build it with that version")
+    if lacking := [name for name in ("pip", "hatchling") if importlib.util.find_spec(name) is None]:
+        raise ClusterError(
+            f"this Python lacks {' and '.join(lacking)}: run the command with .venv/bin/python, made by `make`"
+        )
     lock = places.CHECKOUT / "requirements.lock"
     base = _base()
     dependencies = _cached_layer(
