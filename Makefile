@@ -88,6 +88,10 @@ contract: $(READY) ## the fake API server and the real one, held to the same tru
 e2e: $(READY) image ## end to end on the local cluster, the operator as a pod, real controllers
 	@$(WITH_CLUSTER) env KUBECONFIG=$(KUBECONFIG_LOCAL) $(PY) -m pytest -q tests/e2e
 
+.PHONY: chaos
+chaos: $(READY) image ## kill operators and leaders while namespaces opt in, on the local cluster
+	@$(WITH_CLUSTER) env KUBECONFIG=$(KUBECONFIG_LOCAL) $(PY) -m pytest -q tests/e2e/test_killed.py tests/e2e/test_takeover.py
+
 .PHONY: readme
 readme: $(READY) ## run README's shell blocks unchanged, in an empty directory, under env -i
 	@$(PY) -m pytest -q -x tests/readme

@@ -185,7 +185,7 @@ def _order(live: list[str], config: list[str]) -> list[str]:
 
 def _without(kind: Kind, path: Path, value: Any, dropped: Fields) -> Any:
     inside = fieldsets.children(kind, path, value)
-    if inside is None:
+    if not inside:
         return value
     kept: dict[str, Any] = {}
     for key, inner in inside.items():
@@ -193,6 +193,8 @@ def _without(kind: Kind, path: Path, value: Any, dropped: Fields) -> Any:
         if here in dropped:
             continue
         kept[key] = _without(kind, here, inner, dropped) if any(p[: len(here)] == here for p in dropped) else inner
+    if not kept:
+        return None  # as structured-merge-diff does, to the surprise of custom resources
     if isinstance(value, dict):
         return {key[2:]: inner for key, inner in kept.items()}
     return list(kept.values())

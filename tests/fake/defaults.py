@@ -5,21 +5,29 @@ from decimal import Decimal
 from typing import Any
 
 from .kinds import Kind, Manifest
+from .values import clone
 
 
 def fill(kind: Kind, obj: Manifest) -> None:
     """Default and canonicalise an object in place; doing it twice changes nothing."""
     defaulter = _DEFAULTERS.get((kind.group, kind.kind))
     if not kind.custom:
-        for holder, name in ((obj["metadata"], "labels"), (obj["metadata"], "annotations"), (obj, "data")):
-            if holder.get(name) == {} and kind.kind != "ControllerRevision":
-                del holder[name]  # omitempty
+        _omit_empty(obj["metadata"], "labels", "annotations")
+        if kind.kind == "ConfigMap":
+            _omit_empty(obj, "data", "binaryData")
     if defaulter:
         defaulter(obj)
     elif kind.custom and kind.schema:
         for part, schema in kind.schema.get("properties", {}).items():
             if part not in ("metadata", "apiVersion", "kind"):
                 _prune_and_default(obj, part, schema)
+
+
+def _omit_empty(holder: Manifest, *names: str) -> None:
+    """Drop what is empty where the Go field says omitempty."""
+    for name in names:
+        if name in holder and not holder[name]:
+            del holder[name]
 
 
 def _deployment(obj: Manifest) -> None:
@@ -43,6 +51,7 @@ def _replica_set(obj: Manifest) -> None:
 
 def _template(spec: Manifest) -> None:
     if "template" in spec:
+        _omit_empty(spec["template"].get("metadata", {}), "labels", "annotations")
         _pod_spec(spec["template"].setdefault("spec", {}))
 
 
@@ -65,6 +74,7 @@ def _pod_spec(spec: Manifest) -> None:
     spec.setdefault("securityContext", {})
     if "serviceAccountName" in spec:
         spec.setdefault("serviceAccount", spec["serviceAccountName"])
+    _omit_empty(spec, "initContainers", "volumes", "nodeSelector", "tolerations", "imagePullSecrets")
     for container in [*spec.get("initContainers", ()), *spec.get("containers", ())]:
         _container(container)
     for volume in spec.get("volumes", ()):
@@ -74,6 +84,7 @@ def _pod_spec(spec: Manifest) -> None:
 
 
 def _container(container: Manifest) -> None:
+    _omit_empty(container, "args", "command", "env", "envFrom", "ports", "volumeMounts")
     image = container.get("image", "")
     tag = image.rpartition("/")[2].partition("@")[0].partition(":")[2]
     floating = not image.count("@") and tag in ("", "latest")
@@ -85,12 +96,12 @@ def _container(container: Manifest) -> None:
     for env in container.get("env", ()):
         if reference := env.get("valueFrom", {}).get("fieldRef"):
             reference.setdefault("apiVersion", "v1")
-        if not env.get("value", "x"):
-            del env["value"]  # omitempty
+        _omit_empty(env, "value")
     for probe in ("livenessProbe", "readinessProbe", "startupProbe"):
         if probe in container:
             _probe(container[probe])
     resources = container.setdefault("resources", {})
+    _omit_empty(resources, "limits", "requests")
     for which in ("limits", "requests"):
         if which in resources:
             resources[which] = {name: quantity(value) for name, value in resources[which].items()}
@@ -179,8 +190,8 @@ def quantity(value: Any) -> str:
 
 
 def _prune_and_default(holder: Manifest, name: str, schema: Manifest) -> None:
-    if name not in holder and "default" in schema:
-        holder[name] = schema["default"]
+    if holder.get(name) is None and "default" in schema and not schema.get("nullable"):
+        holder[name] = clone(schema["default"])
     value = holder.get(name)
     items = schema.get("items")
     if isinstance(value, list) and isinstance(items, dict):

@@ -109,7 +109,9 @@ def _compare(kind: Kind, path: Path, old: Any, new: Any, result: Comparison) -> 
         if was is None and now is not None:
             result.added.update(_nodes(kind, here, now))
         elif was is not None and now is None:
-            result.removed.update(_nodes(kind, here, was))
+            gone = set(_nodes(kind, here, was))
+            # An explicit null is an empty container that is still there.
+            result.removed |= gone - {here} if key in after and len(gone) > 1 else gone
         elif was is not now:
             _compare(kind, here, was, now, result)
 

@@ -148,9 +148,10 @@ class Store:
         elif kind.status:
             claims.pop("status", None)
         typed.check(kind, claims)
-        # Go drops nulls after the merge; to claim one is to remove the field.
         owner = apply.Owner(manager, apply.APPLY, kind.api_version, sub)
-        new = without_nulls(clone(apply.apply(kind, live, claims, owner, self.clock(), force=force)))
+        new = clone(apply.apply(kind, live, claims, owner, self.clock(), force=force))
+        if not kind.custom:
+            new = without_nulls(new)
         if live is None:
             # A resourceVersion is ignored when there is nothing to compare it with: a create-only apply names one.
             new["metadata"].pop("resourceVersion", None)
@@ -213,7 +214,9 @@ class Store:
     def _update(
         self, kind: Kind, live: Manifest, obj: Manifest, *, manager: str, sub: str, dry_run: bool, put: bool = False
     ) -> Manifest:
-        new = without_nulls(strategy.received(kind, live["metadata"].get("namespace"), obj, live["metadata"]["name"]))
+        new = strategy.received(kind, live["metadata"].get("namespace"), obj, live["metadata"]["name"])
+        if not kind.custom:
+            new = without_nulls(new)
         strategy.check_preconditions(kind, live, new["metadata"], put=put)
         new = strategy.prepared(kind, live, new, sub)
         apply.track(kind, live, new, apply.Owner(manager, apply.UPDATE, kind.api_version, sub), self.clock())

@@ -77,7 +77,11 @@ def prepared(kind: Kind, live: Manifest, new: Manifest, sub: str) -> Manifest:
 
 
 def check_complete(kind: Kind, new: Manifest) -> None:
-    """Refuse containers without an image: what is left when the owner of that one field drops it."""
+    """Refuse what an apply can leave behind: containers without an image, nulls where a schema wants something."""
+    if kind.custom and (null := _null(kind.schema, new, "")):
+        path, wanted = null
+        why = f'Invalid value: "null": {path} in body must be of type {wanted}: "null"'
+        raise problems.invalid(kind, new["metadata"]["name"], path, why)
     if kind.kind not in ("Deployment", "ReplicaSet", "Pod"):
         return
     path, spec = (
@@ -91,6 +95,22 @@ def check_complete(kind: Kind, new: Manifest) -> None:
     ]
     if lacking:
         raise problems.required(kind, new["metadata"]["name"], lacking)
+
+
+def _null(schema: Manifest, value: Any, path: str) -> tuple[str, str] | None:
+    """Find a null that its schema does not allow, and the type that should be there."""
+    if value is None:
+        return None if schema.get("nullable") or "type" not in schema else (path, schema["type"])
+    if isinstance(value, list):
+        inside = [(f"{path}[{index}]", schema.get("items", {}), item) for index, item in enumerate(value)]
+    elif isinstance(value, dict):
+        extra = schema.get("additionalProperties")
+        other = extra if isinstance(extra, dict) else {}
+        properties = schema.get("properties", {})
+        inside = [(f"{path}.{name}".lstrip("."), properties.get(name, other), v) for name, v in value.items()]
+    else:
+        return None
+    return next((found for where, inner, item in inside if (found := _null(inner, item, where))), None)
 
 
 def _check_immutable(kind: Kind, live: Manifest, new: Manifest) -> None:

@@ -33,7 +33,7 @@ def merge_patch(target: Any, patch: Any) -> Any:
 
 
 def without_nulls(value: Any) -> Any:
-    """Drop null fields, as decoding into a Go struct does."""
+    """Drop null fields, as decoding into a Go struct does; custom resources keep them."""
     if isinstance(value, dict):
         return {key: without_nulls(inner) for key, inner in value.items() if inner is not None}
     if isinstance(value, list):

@@ -12,6 +12,8 @@ from prometheus_client import REGISTRY
 
 from metaoperator.cluster import Cluster, Gate
 from metaoperator.core import names
+from metaoperator.core.errors import RetryableError
+from metaoperator.core.model import EVENT
 from metaoperator.election import Timing
 from metaoperator.operator import Operator
 from metaoperator.settings import Settings
@@ -81,14 +83,22 @@ class Replica:
         self.task.result()
 
     async def kill(self) -> None:
-        """End it as SIGKILL does: nothing more is sent, not even a good-bye."""
+        """End it as SIGKILL does, as far as others can see: nothing more is sent, not even a good-bye.
+
+        What is left of it ends in the background, in the orderly way in which kopf closes its connections.
+        """
         self.operator._cluster._send = _dead  # type: ignore[method-assign]
-        await processes.end(self.identity)
         await self.operator._cluster.close()
+        self.operator._stop.set()
+
+    async def bury(self) -> None:
+        """Wait until nothing is left of a replica that was killed."""
+        await asyncio.wait({self.task}, timeout=60)
+        await processes.end(self.identity)
 
 
 async def _dead(*_: Any, **__: Any) -> Any:
-    raise asyncio.CancelledError
+    raise RetryableError("this process was killed")
 
 
 class World:
@@ -101,6 +111,7 @@ class World:
         self.kubeconfig = write_kubeconfig(folder / "kubeconfig", server.url)
         self.controller = DeploymentController(server)
         self._count = itertools.count(1)
+        self._replicas: list[Replica] = []
         for each in ("controllertemplates", "workflowcontrollers"):
             server.define(yaml.safe_load((_CRDS / f"{each}.yaml").read_text()))
         self.namespace("metaoperator")
@@ -202,6 +213,11 @@ class World:
         written = self.server.audit.writes()
         return [entry for entry in self.ours() if entry in written]
 
+    def events(self, reason: str = "") -> list[Manifest]:
+        """List the Events for people."""
+        kind = self.server.registry.named(EVENT.kind, EVENT.api_version)
+        return [event for event in self.server.store.select(kind) if reason in ("", event["reason"])]
+
     # ---- time
 
     async def until(self, true: Callable[[], Any], seconds: float = 60.0, *, what: str = "") -> None:
@@ -232,19 +248,18 @@ class World:
         """Start a replica of the operator; the caller stops or kills it."""
         unregister_metrics()
         identity = identity or f"operator-{next(self._count)}"
-        return Replica(Operator(self.settings(identity, **more)), identity)
+        replica = Replica(Operator(self.settings(identity, **more)), identity)
+        self._replicas.append(replica)
+        return replica
 
     @contextlib.asynccontextmanager
     async def operator(self, identity: str = "", **more: Any) -> AsyncIterator[Replica]:
         """Run a replica of the operator beside the cluster's own controllers."""
         async with self.nature():
             replica = self.start(identity, **more)
-            try:
-                yield replica
-                if replica.task.done():
-                    replica.task.result()
-            finally:
-                await replica.kill()
+            yield replica
+            if replica.task.done():
+                replica.task.result()
 
     @contextlib.asynccontextmanager
     async def nature(self) -> AsyncIterator[None]:
@@ -254,8 +269,11 @@ class World:
             try:
                 yield
             finally:
-                beat.cancel()
-                await asyncio.wait({beat})
+                await end(beat)
+                for replica in self._replicas:
+                    await replica.kill()
+                for replica in self._replicas:
+                    await replica.bury()
 
     async def _beat(self) -> None:
         while True:

@@ -7,7 +7,7 @@ import pytest
 from builders import JSON, TEXT, UID, desired, document, namespace, object_text, template_set
 from hypothesis import example, given
 
-from metaoperator.core import names, render
+from metaoperator.core import names, render, sandbox, strictyaml
 from metaoperator.core.errors import Problem, TemplateError
 from metaoperator.core.model import CONFIG_MAP, DEPLOYMENT, ROLE_BINDING, Kind, TemplateSet
 
@@ -36,7 +36,7 @@ def test_equal_input_gives_equal_bytes() -> None:
     two = template_set(dict(reversed(one.files.items())))
     first = desired(one, fleet={"x": "1", "y": {"b": "2", "a": "3"}})
     second = desired(two, fleet={"y": {"a": "3", "b": "2"}, "x": "1"})
-    assert list(map(render.q, first.documents)) == list(map(render.q, second.documents))
+    assert list(map(sandbox.q, first.documents)) == list(map(sandbox.q, second.documents))
     assert first.revision == second.revision
 
 
@@ -206,7 +206,7 @@ def test_argos_own_placeholders_pass_as_values(text: str) -> None:
         object_text("data: {q: {{ values.v | q }}, yaml: {{ {'v': values.v} | to_yaml | q }}}\n"), fleet={"v": text}
     )
     assert found["data"]["q"] == text
-    assert render.strictyaml.load(found["data"]["yaml"]) == {"v": text}
+    assert strictyaml.load(found["data"]["yaml"]) == {"v": text}
 
 
 @pytest.mark.parametrize("text", ARGO)
