@@ -261,6 +261,24 @@ async def test_emptied_custom_maps_go(api: Api, namespace: str) -> None:
     assert answer.body["spec"] == {"size": 2}
 
 
+@pytest.mark.usefixtures("widgets")
+async def test_emptying_what_somebody_else_made_leaves_an_invalid_null(api: Api, namespace: str) -> None:
+    """A trap: the node belongs to who created it, so dropping its last item leaves `null`, and the apply is refused.
+
+    Built-in kinds drop the null.
+    """
+    await api.create(namespace, widget(options={"a": "theirs"}), fieldManager="editor")
+    assert (await api.apply(namespace, widget(options={"a": "ours"}), force=True)).code == 200
+    answer = await api.apply(namespace, widget(), force=True)
+    assert answer.code == 422
+    assert 'spec.options: Invalid value: "null": spec.options in body must be of type object: "null"' in answer.message
+    await api.create(namespace, config_map(data={"a": "theirs"}), fieldManager="editor")
+    assert (await api.apply(namespace, config_map(data={"a": "ours"}), force=True)).code == 200
+    emptied = await api.apply(namespace, config_map(), force=True)
+    assert emptied.code == 200
+    assert "data" not in emptied.body
+
+
 async def test_what_existed_before_belongs_to_its_writers(api: Api, namespace: str) -> None:
     """An apply onto an object without managedFields names the old state `before-first-apply`."""
     await api.create(namespace, config_map(data={"a": "1"}))
