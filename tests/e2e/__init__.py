@@ -1,0 +1,1 @@
+"""End to end: the operator as a pod, real controllers, a real node."""
