@@ -56,7 +56,11 @@ def load(archives: Iterable[Path]) -> list[str]:
         done = ctr("images", "import", "--local", str(archive.resolve()))
         if done.returncode != 0:
             raise ClusterError(f"{archive} cannot be imported: {done.stderr.strip()}")
-        names += oci.names(archive)
+        for name in oci.names(archive):
+            names.append(name)
+            if "/" not in name:
+                # What the kubelet makes of a name that has no registry, before it asks containerd for it.
+                ctr("images", "tag", "--force", name, f"docker.io/library/{name}")
     return names
 
 
