@@ -28,10 +28,10 @@ class Queue:
 
     def add(self, name: str, now: float) -> None:
         """Ask for a run as soon as possible; a name that waits already keeps its place."""
+        self._due.pop(name, None)
         if name in self._running:
             self._again.setdefault(name, now)
         else:
-            self._due.pop(name, None)
             self._waiting.setdefault(name, now)
 
     def add_at(self, name: str, due: float) -> None:
