@@ -1,0 +1,211 @@
+"""Template sets read from folders: every fault at once, and one bad set is no other's."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import SHIPPED, desired, write_set
+
+from metaoperator import sources
+from metaoperator.core import strictyaml, values
+from metaoperator.core.errors import TemplateError
+from metaoperator.core.render import Program
+
+
+def faults(folder: Path) -> list[str]:
+    """Load a set that must fail, and return each problem as it is told."""
+    with pytest.raises(TemplateError) as caught:
+        sources.template_set(folder)
+    return [str(problem) for problem in caught.value.problems]
+
+
+def test_a_set_is_its_folder(tmp_path: Path) -> None:
+    """Name, kinds, defaults, schema and texts; other files are left alone."""
+    folder = write_set(tmp_path / "mine", part_j2="part")
+    (folder / "README.md").write_bytes(b"\xff")
+    found = sources.template_set(folder)
+    assert (found.name, found.defaults, sorted(found.files)) == ("mine", {"a": 1}, ["one.yaml.j2", "part.j2"])
+
+
+def test_the_digest_changes_with_every_byte_and_file_that_counts(tmp_path: Path) -> None:
+    """Each file of the set decides what is rendered; two equal folders are one revision."""
+    names = ("template_yaml", "values_yaml", "values_schema_json", "one_yaml_j2")
+    base = sources.template_set(write_set(tmp_path / "base"))
+    folder = tmp_path / "base"
+    digests = {base.digest}
+    for name in names:
+        path = folder / name.replace("_", ".")
+        before = path.read_text()
+        path.write_text(before + "\n")
+        digests.add(sources.template_set(folder).digest)
+        path.write_text(before)
+    (folder / "two.yaml.j2").write_text("")
+    digests.add(sources.template_set(folder).digest)
+    assert len(digests) == 6
+    (folder / "two.yaml.j2").rename(folder / "README.md")
+    assert sources.template_set(folder).digest == base.digest
+
+
+@pytest.mark.parametrize("name", ["template.yaml", "values.yaml", "values.schema.json"])
+def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
+    """All three data files have to be there."""
+    folder = write_set(tmp_path / "mine")
+    (folder / name).unlink()
+    assert f"mine/{name}: is missing" in faults(folder)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "told"),
+    [
+        ("values_yaml", "a: 1\na: 2\n", "mine/values.yaml:2: duplicate key 'a', first on line 1"),
+        ("values_yaml", "- a\n", "mine/values.yaml: must hold a mapping"),
+        ("values_yaml", "", "mine/values.yaml: must hold a mapping"),
+        ("values_schema_json", '{\n"a": }', "mine/values.schema.json:2: Expecting value"),
+        ("values_schema_json", "[]", "mine/values.schema.json: must hold a mapping"),
+        ("values_schema_json", '{"type": "no such type"}', "mine/values.schema.json: not a JSON Schema: "),
+        ("values_schema_json", '{"pattern": "("}', "mine/values.schema.json: not a JSON Schema: "),
+        ("values_schema_json", '{"$ref": "#/nowhere"}', "mine/values.schema.json: not a JSON Schema: "),
+        ("template_yaml", "kinds: []\n", "mine/template.yaml: kinds must list what the set renders"),
+        ("template_yaml", "kinds: ConfigMap\n", "mine/template.yaml: kinds must list what the set renders"),
+        ("template_yaml", "kinds: [{kind: ConfigMap}]\n", "mine/template.yaml: kinds must list what the set renders"),
+        ("template_yaml", "kinds: [ConfigMap]\n", "mine/template.yaml: kinds must list what the set renders"),
+        (
+            "template_yaml",
+            "kinds: [{apiVersion: v1, kind: ConfigMap}]\nnamespaceValues: config\n",
+            "mine/template.yaml: namespaceValues must list dotted paths",
+        ),
+        (
+            "template_yaml",
+            "kinds: [{apiVersion: v1, kind: ConfigMap}]\nnamespaceValues: [1]\n",
+            "mine/template.yaml: namespaceValues must list dotted paths",
+        ),
+    ],
+)
+def test_a_broken_file_is_told_with_file_and_fault(tmp_path: Path, file: str, text: str, told: str) -> None:
+    """And with the line where the file's syntax is at fault."""
+    (only,) = faults(write_set(tmp_path / "mine", **{file: text}))
+    assert only.startswith(told)
+
+
+def test_every_fault_is_told_at_once(tmp_path: Path) -> None:
+    """One look at the message is enough to mend the set."""
+    folder = write_set(tmp_path / "mine", template_yaml="kinds: 1\nnamespaceValues: x\n", values_yaml="a: &x [*x]\n")
+    (folder / "values.schema.json").unlink()
+    told = faults(folder)
+    assert [line.partition(":")[0] for line in told] == [
+        "mine/values.yaml",
+        "mine/values.schema.json",
+        "mine/template.yaml",
+        "mine/template.yaml",
+    ]
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", None], ids=["not UTF-8", "a folder"])
+def test_a_file_that_cannot_be_read_is_a_fault_of_the_set(tmp_path: Path, content: bytes | None) -> None:
+    """No traceback, whatever lies there."""
+    folder = write_set(tmp_path / "mine")
+    if content is None:
+        (folder / "two.yaml.j2").mkdir()
+    else:
+        (folder / "two.yaml.j2").write_bytes(content)
+    (only,) = faults(folder)
+    assert "cannot be read" in only
+
+
+def test_a_bad_set_keeps_no_other_from_being_used(tmp_path: Path) -> None:
+    """Faults of data files and of templates stand beside sets that work; folders that are no set are passed by."""
+    write_set(tmp_path / "fine")
+    write_set(tmp_path / "broken-data", values_yaml="[")
+    write_set(tmp_path / "broken-template", one_yaml_j2="{{")
+    write_set(tmp_path / "deep-template", one_yaml_j2="{{ " + "(" * 3000)
+    (tmp_path / "no-set").mkdir()
+    found = sources.programs([tmp_path, tmp_path / "not-there"])
+    assert {name: type(each) for name, each in found.items()} == {
+        "fine": Program,
+        "broken-data": TemplateError,
+        "broken-template": TemplateError,
+        "deep-template": TemplateError,
+    }
+
+
+def test_a_later_directorys_set_replaces_an_earlier_ones(tmp_path: Path) -> None:
+    """So that a platform team's set can take the shipped one's name; a broken one hides the one before."""
+    for place, text in (("one", "a: 1\n"), ("two", "a: 2\n"), ("three", "[")):
+        write_set(tmp_path / place / "mine", values_yaml=text)
+    found = sources.programs([tmp_path / "one", tmp_path / "two"])["mine"]
+    assert isinstance(found, Program)
+    assert found.template_set.defaults == {"a": 2}
+    assert isinstance(sources.programs([tmp_path / "one", tmp_path / "three"])["mine"], TemplateError)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [("a: 1\na: 2\n", ":2: duplicate key 'a'"), ("- a\n", ": must hold a mapping"), ("7", ": must hold a mapping")],
+)
+def test_a_values_file_at_fault_is_told_with_its_path(tmp_path: Path, text: str, told: str) -> None:
+    """The path that the person typed."""
+    path = tmp_path / "values.yaml"
+    path.write_text(text)
+    with pytest.raises(TemplateError, match=re.escape(f"{path}{told}")):
+        sources.values_file(path)
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "null\n"])
+def test_an_empty_values_file_sets_nothing(tmp_path: Path, text: str) -> None:
+    """Commented-out values are no fault."""
+    path = tmp_path / "values.yaml"
+    path.write_text(text)
+    assert sources.values_file(path) == {}
+
+
+# The shipped set
+
+
+def keys(tree: Any, *path: str) -> list[tuple[str, ...]]:
+    """List every path of a mapping, the inner ones included."""
+    return [
+        found
+        for key, below in tree.items()
+        for found in ([(*path, key)] + (keys(below, *path, key) if isinstance(below, dict) else []))
+    ]
+
+
+DEFAULTS = strictyaml.load((SHIPPED / "values.yaml").read_text())
+SCHEMA = json.loads((SHIPPED / "values.schema.json").read_text())
+
+
+def test_the_shipped_set_loads_and_renders() -> None:
+    """Without any value set by anybody."""
+    program = sources.programs([sources.shipped()])["workflow-controller"]
+    assert isinstance(program, Program)
+    assert len(desired(program).documents) == 6
+
+
+def test_the_shipped_defaults_satisfy_their_own_schema() -> None:
+    """And the schema is not merely permissive: every part of the defaults is held to something."""
+    validator = values.validator(SCHEMA)
+    assert list(validator.iter_errors(DEFAULTS)) == []
+    assert not validator.is_valid(DEFAULTS | {"unheard-of": 1})
+
+
+@pytest.mark.parametrize("path", keys(DEFAULTS), ids=".".join)
+def test_every_default_is_known_to_the_schema(path: tuple[str, ...]) -> None:
+    """By name, with a sentence about it; only label and annotation maps have free keys."""
+    schema = SCHEMA
+    for part in path:
+        if part not in schema.get("properties", {}):
+            assert "additionalProperties" in schema
+            assert schema["propertyNames"]
+            return
+        schema = schema["properties"][part]
+    assert schema["description"]
+
+
+@pytest.mark.parametrize("key", DEFAULTS)
+def test_every_value_is_commented(key: str) -> None:
+    """A comment stands right above the key, above one of its first keys, or above the group of keys it is in."""
+    block = re.search(rf"(?:^[^\n]+\n)*?^{key}:.*\n(?:[ ]+.*\n)*", (SHIPPED / "values.yaml").read_text(), re.MULTILINE)
+    assert block is not None
+    assert "#" in block[0]
