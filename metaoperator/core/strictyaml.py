@@ -122,15 +122,20 @@ def dump(value: Any) -> str:
     return text
 
 
+_RETYPED: Final = re.compile(r"[-+]?\.?[0-9].*|[-+]?\.(?:inf|nan)|y|n|yes|no|on|off|true|false|null|~", re.IGNORECASE)
+
+
 class _PlainDumper(yaml.CSafeDumper):
-    """YAML for people: texts of several lines as blocks."""
+    """YAML for people: texts of several lines as blocks, quotes where any reader might see something else than text."""
 
 
-def _block(dumper: yaml.CSafeDumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar(_STR, text, style="|" if "\n" in text else None)
+def _plain(dumper: yaml.CSafeDumper, text: str) -> yaml.ScalarNode:
+    # kubectl reads `08`, `1e3`, `0o17`, `y` and `3240286e-210077` as other things than PyYAML does.
+    style = "|" if "\n" in text else "'" if _RETYPED.fullmatch(text) else None
+    return dumper.represent_scalar(_STR, text, style=style)
 
 
-_PlainDumper.add_representer(str, _block)
+_PlainDumper.add_representer(str, _plain)
 
 
 def dump_plain(value: Any) -> str:
