@@ -125,6 +125,22 @@ def test_every_text_is_quoted(text: str) -> None:
     assert lines[-1].endswith('"')
 
 
+READERS_DISAGREE = ["0123", "08", "0x1f", "0b11", "0o17", "1e3", "3240286e-210077", "null", "Yes", "no", "ON", "off"]
+READERS_DISAGREE += ["true", "y", "N", "2024-01-01", "12:30:45", "1_000", "+1", "-.5", ".inf", ".NaN", "~", "1.10"]
+
+
+@pytest.mark.parametrize("text", READERS_DISAGREE)
+def test_what_people_see_is_quoted_where_any_reader_would_retype_it(text: str) -> None:
+    """`metaoperator render 1e3 | kubectl apply -f -` ends in the namespace of that name."""
+    assert strictyaml.dump_plain({"name": text, text: 1}) == f"name: '{text}'\n'{text}': 1\n"
+
+
+@pytest.mark.parametrize("text", ["team-a", "v4.1.2", "nothing", "offline", "only", "a.b/c", "--qps=20"])
+def test_what_people_see_has_no_quotes_without_need(text: str) -> None:
+    """Golden files and `render` stay easy to read."""
+    assert strictyaml.dump_plain({"name": text}) == f"name: {text}\n"
+
+
 def test_equal_values_are_written_as_equal_bytes() -> None:
     """The order in which a mapping was built does not show."""
     assert strictyaml.dump({"b": 1, "a": {"d": 1, "c": 2}}) == strictyaml.dump({"a": {"c": 2, "d": 1}, "b": 1})
