@@ -1,0 +1,79 @@
+"""What an API server answers, and what it means to us."""
+
+from typing import Any
+
+import pytest
+
+from metaoperator.core import answers, errors
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "retry_after", "kind"),
+    [
+        (401, {}, None, errors.Unauthorized),
+        (404, {"details": {"name": "x"}}, None, errors.Gone),
+        (404, {}, None, errors.Gone),
+        (409, {}, None, errors.Conflict),
+        (410, {}, None, errors.Expired),
+        (403, {"details": {"causes": [{"reason": "NamespaceTerminating"}]}}, None, errors.Gone),
+        (403, {"message": "exceeded quota"}, None, errors.Rejected),
+        (400, {}, None, errors.Rejected),
+        (422, {}, None, errors.Rejected),
+        (429, {}, None, errors.Throttled),
+        (429, {}, "7", errors.Throttled),
+        (503, {}, "7", errors.Throttled),
+        (500, {"details": {"retryAfterSeconds": 7}}, None, errors.Throttled),
+        (500, {}, None, errors.RetryableError),
+        (503, {}, "Wed, 21 Oct 2015 07:28:00 GMT", errors.RetryableError),
+    ],
+    ids=str,
+)
+def test_an_answer_becomes_one_of_our_errors(
+    code: int, status: dict[str, Any], retry_after: str | None, kind: type[Exception]
+) -> None:
+    """By code, and by what the Status says besides."""
+    assert type(answers.error(code, status, "GET x", retry_after)) is kind
+
+
+@pytest.mark.parametrize(
+    ("status", "retry_after", "seconds"),
+    [({}, None, 1), ({}, "7", 7), ({"details": {"retryAfterSeconds": 9}}, "7", 9), ({}, "soon", 1)],
+    ids=str,
+)
+def test_a_throttled_request_waits_as_long_as_it_was_told(
+    status: dict[str, Any], retry_after: str | None, seconds: float
+) -> None:
+    """The body counts more than the header, and a second is the least."""
+    found = answers.error(429, status, "GET x", retry_after)
+    assert isinstance(found, errors.Throttled)
+    assert found.after == seconds
+
+
+def test_a_missing_kind_is_told_from_a_missing_object() -> None:
+    """A 404 for an object names it; one for a kind that is not served names nothing."""
+    for details, missing in (({"name": "x"}, False), ({}, True)):
+        found = answers.error(404, {"details": details}, "GET x", None)
+        assert isinstance(found, errors.Gone)
+        assert found.kind_missing is missing
+
+
+def test_a_refusal_is_told_in_the_api_servers_words() -> None:
+    """Its own sentence names the object and the reason; without one the request is named."""
+    assert str(answers.error(422, {"message": "spec.x: Invalid"}, "PATCH x", None)) == "spec.x: Invalid"
+    assert str(answers.error(400, {}, "PATCH x", None)) == "PATCH x: HTTP 400"
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        (b'{"message": "no"}', {"message": "no"}),
+        (b"upstream timed out\n", {"message": "upstream timed out"}),
+        (b"\xff", {"message": "\ufffd"}),
+        (b"[]", {}),
+        (b"x" * 9000, {"message": "x" * 500}),
+    ],
+    ids=["a Status", "a proxy's text", "no text", "no Status", "a long page"],
+)
+def test_a_body_that_is_no_status_becomes_its_message(body: bytes, found: dict[str, Any]) -> None:
+    """Proxies answer in HTML and plain text."""
+    assert answers.status(body) == found
