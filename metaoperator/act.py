@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from metaoperator.cluster import Cluster
 from metaoperator.core import names, plan
-from metaoperator.core.errors import Conflict, Gone, Rejected, RetryableError
+from metaoperator.core.errors import Conflict, Gone, Invalid, Rejected, RetryableError
 from metaoperator.core.model import DEPLOYMENT, Manifest, Ref
 from metaoperator.core.names import Reason
 from metaoperator.core.plan import Step, Verb
@@ -103,8 +103,23 @@ class Actor:
             if live is not None and plan.answer(step.manifest, would) == plan.answer(step.manifest, live):
                 self._remember(step.manifest, live)
                 return Step(verb=Verb.KEEP, ref=step.ref, reason=Reason.SETTLED, uid=step.uid)
-        await self._applied(body, force=True)
+        try:
+            await self._applied(body, force=True)
+        except Invalid:
+            if not await self._overrule(step):
+                raise
+            await self._applied(body, force=True)
         return step
+
+    async def _overrule(self, step: Step) -> bool:
+        """Put our lists in place whole, where merging them with the live ones gives nothing valid."""
+        assert step.manifest is not None
+        live = await self._cluster.get(step.ref)
+        patch = {} if live is None else plan.lists_at_odds(step.manifest, live)
+        if patch and live is not None:
+            meta = {key: live["metadata"][key] for key in ("uid", "resourceVersion")}
+            await self._cluster.merge(step.ref, {**patch, "metadata": {**patch.get("metadata", {}), **meta}})
+        return bool(patch)
 
     async def _applied(self, body: Manifest, *, force: bool) -> None:
         live, _ = await self._cluster.apply(body, force=force)

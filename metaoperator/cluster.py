@@ -8,6 +8,7 @@ import asyncio
 import json
 import os
 from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -18,7 +19,7 @@ from kubernetes.aio import config as kubernetes_config
 
 from metaoperator import __version__
 from metaoperator.core import answers, names
-from metaoperator.core.errors import ConfigError, Conflict, Gone, NotLeading, RetryableError
+from metaoperator.core.errors import ConfigError, Conflict, Gone, RetryableError
 from metaoperator.core.model import CRD, Kind, Manifest, Ref
 from metaoperator.gate import Gate
 
@@ -183,6 +184,11 @@ class Cluster:
             "PATCH", f"{path}/{subresource}" if subresource else path, query, manifest, "application/apply-patch+yaml"
         )
 
+    async def merge(self, ref: Ref, patch: Manifest) -> Manifest:
+        """Merge a patch into an object; lists are replaced whole. `Conflict` if it carries a UID that is not there."""
+        query = {"fieldManager": names.FIELD_MANAGER}
+        return (await self._write("PATCH", await self._path(ref), query, patch, "application/merge-patch+json"))[0]
+
     async def delete(self, ref: Ref, *, uid: str, foreground: bool = False) -> None:
         """Delete the object that has this UID; one that is gone already, or was replaced, is left as it is."""
         body: dict[str, Any] = {"propagationPolicy": "Foreground" if foreground else "Background"}
@@ -221,28 +227,19 @@ class Cluster:
         *,
         fenced: bool = True,
     ) -> tuple[Manifest, bool]:
-        limit = self._timeout
-        if fenced:
-            limit = min(limit, self.gate.remaining())
-            if limit <= 0:
-                raise NotLeading("this replica does not lead: nothing is written")
-        try:
-            async with asyncio.timeout(limit):
-                response = await self._request(method, path, query, body, "application/json", content_type)
-        except TimeoutError as exc:
-            raise RetryableError(f"{method} {path} took over {limit:.0f} s") from exc
-        return response
+        what = f"{method} {path}"
+        # The elector's own writes are what opens the gate.
+        around = self.gate.writing(what, limit=self._timeout) if fenced else _within(what, self._timeout)
+        async with around:
+            return await self._request(method, path, query, body, "application/json", content_type)
 
     # ---- plumbing
 
     async def _call(
         self, method: str, path: str, *, query: Mapping[str, str] | None = None, accept: str = "application/json"
     ) -> Manifest:
-        try:
-            async with asyncio.timeout(self._timeout):
-                return (await self._request(method, path, query or {}, None, accept, "application/json"))[0]
-        except TimeoutError as exc:
-            raise RetryableError(f"{method} {path} took over {self._timeout:.0f} s") from exc
+        async with _within(f"{method} {path}", self._timeout):
+            return (await self._request(method, path, query or {}, None, accept, "application/json"))[0]
 
     async def _request(
         self, method: str, path: str, query: Mapping[str, str], body: Manifest | None, accept: str, content_type: str
@@ -317,6 +314,15 @@ class Cluster:
         if kind.kind not in known:
             raise Gone(f"the API server knows no {kind}", kind_missing=True)
         return known[kind.kind]
+
+
+@asynccontextmanager
+async def _within(what: str, limit: float) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(limit):
+            yield
+    except TimeoutError as exc:
+        raise RetryableError(f"{what}: no answer within {limit:.0f} s") from exc
 
 
 def _in_pod() -> bool:

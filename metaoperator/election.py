@@ -76,7 +76,7 @@ class Elector:
         limit = self._cluster.gate.remaining() if self.leading else self._timing.renew
         try:
             async with asyncio.timeout(limit):
-                won = await self._take(sent)
+                won = await self._take()
         except (MetaoperatorError, TimeoutError) as exc:
             log.warning("lease not renewed", extra={"lease": str(self._ref), "error": str(exc) or type(exc).__name__})
             return  # a term that was not renewed ends by itself
@@ -95,14 +95,15 @@ class Elector:
             self._leading = False
             log.warning("no longer leading", extra={"lease": str(self._ref), "identity": self._identity})
 
-    async def _take(self, now: float) -> bool:
+    async def _take(self) -> bool:
         """Create, renew or take over the Lease; `False` while somebody else holds it or was faster."""
         live = await self._cluster.get(self._ref)
         try:
             if live is None:
                 await self._cluster.create(self._lease(None), fenced=False)
                 return True
-            if not self._may_take(live, now):
+            # What others wait for begins when they *see* a renewal: the answer may be long on its way.
+            if not self._may_take(live, asyncio.get_running_loop().time()):
                 return False
             await self._cluster.replace(self._lease(live), fenced=False)
         except Conflict:

@@ -1,6 +1,10 @@
 """The write gate: what keeps a replica that no longer leads from writing."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from metaoperator.core.errors import NotLeading, RetryableError
 
 
 class Gate:
@@ -13,11 +17,33 @@ class Gate:
     def __init__(self) -> None:
         """Start closed."""
         self._until = 0.0
+        self._under_way: set[asyncio.Timeout] = set()
 
     def open_until(self, moment: float) -> None:
-        """Let writes through until `moment`; a moment in the past closes the gate."""
+        """Let writes through until `moment`; an earlier one than before, or one in the past, cuts what is under way."""
         self._until = moment
+        for each in self._under_way:
+            if not each.expired() and (each.when() or moment) > moment:
+                each.reschedule(moment)
 
     def remaining(self) -> float:
         """Seconds for which writes may still be sent; 0 or less when closed."""
         return self._until - asyncio.get_running_loop().time()
+
+    @asynccontextmanager
+    async def writing(self, what: str, *, limit: float) -> AsyncIterator[None]:
+        """Surround one write of at most `limit` seconds. `NotLeading` when the gate is closed, or closes meanwhile."""
+        remaining = self.remaining()
+        if remaining <= 0:
+            raise NotLeading(f"{what}: this replica does not lead, nothing is written")
+        try:
+            async with asyncio.timeout(min(limit, remaining)) as until:
+                self._under_way.add(until)
+                try:
+                    yield
+                finally:
+                    self._under_way.discard(until)
+        except TimeoutError as exc:
+            if self.remaining() <= 0:
+                raise NotLeading(f"{what}: given up, this replica leads no longer") from exc
+            raise RetryableError(f"{what}: no answer within {limit:.0f} s") from exc

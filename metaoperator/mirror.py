@@ -59,8 +59,13 @@ class Mirror:
         return self._copies[ref]
 
     def learn(self, live: Manifest) -> None:
-        """Take over what a write answered."""
-        self._copies[Ref.of(live)] = live
+        """Take over what a write answered, unless something newer was heard of while it was on its way."""
+        ref = Ref.of(live)
+        heard = self._heard.pop(ref, live["metadata"]["resourceVersion"])
+        if not heard or int(heard) > int(live["metadata"]["resourceVersion"]):
+            self.saw(ref, heard)
+        else:
+            self._copies[ref] = live
 
     def forget(self, ref: Ref) -> None:
         """Drop the copy."""

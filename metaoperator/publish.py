@@ -56,9 +56,10 @@ class Publisher:
         if wanted == published:
             return None
         now = asyncio.get_running_loop().time()
-        since = now - self._published_at.get(name, now - COUNTS_SECONDS)
-        if since < COUNTS_SECONDS and status.only_counts_differ(wanted, published):
-            return COUNTS_SECONDS - since
+        wait = self._published_at.get(name, now - COUNTS_SECONDS) + COUNTS_SECONDS - now
+        # Not for the rest of a rounding error: that would be a run without a pause.
+        if wait > 0.01 and status.only_counts_differ(wanted, published):
+            return wait
         ref = Ref.of(wfc)
         meta = {"name": ref.name, "namespace": ref.namespace, "uid": wfc["metadata"]["uid"]}
         body = {"apiVersion": ref.kind.api_version, "kind": ref.kind.kind, "metadata": meta, "status": wanted}

@@ -8,6 +8,7 @@ from metaoperator.core.errors import (
     Conflict,
     Expired,
     Gone,
+    Invalid,
     Rejected,
     RetryableError,
     Throttled,
@@ -42,6 +43,8 @@ def error(code: int, status: Mapping[str, Any], what: str, retry_after: str | No
         return Gone(message)
     if code == 429 or (code >= 500 and after):
         return Throttled(message, after=float(after or 1))
+    if code == 422:
+        return Invalid(status.get("message") or message)
     if 400 <= code < 500:
         # For people: the API server's own sentence names the object and the reason.
         return Rejected(status.get("message") or message)

@@ -6,7 +6,8 @@
     ├── TerminalError         nothing changes until the input does: Stalled, no quick retry
     │   ├── TemplateError     a template set cannot be loaded or rendered
     │   ├── ValuesError       values break the schema or are not a namespace's to set
-    │   ├── Rejected          the API server says no: invalid, forbidden, quota, Pod Security
+    │   ├── Rejected          the API server says no: forbidden, quota, Pod Security
+    │   │   └── Invalid       it says that the object itself is wrong
     │   └── ConfigError       the operator itself is started wrongly
     ├── RetryableError        later, with backoff: server errors, timeouts, conflicts
     │   ├── Throttled         the API server says when
@@ -67,6 +68,10 @@ class ValuesError(_Problems):
 
 class Rejected(TerminalError):
     """The API server refused a request for a reason that a person has to mend."""
+
+
+class Invalid(Rejected):
+    """The object that a request would lead to is not valid (422)."""
 
 
 class RetryableError(MetaoperatorError):

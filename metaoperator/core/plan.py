@@ -97,6 +97,24 @@ def _list_key(rendered: Sequence[Any]) -> str | None:
     return None
 
 
+def lists_at_odds(rendered: Manifest, live: Manifest) -> dict[str, Any]:
+    """Compose the merge patch that puts every rendered list in place whole where the live one differs.
+
+    Server-side apply merges some lists by keys that an edit may have moved: a port edited under its name is another
+    port to it, the apply would add ours beside it, and two ports of one name are invalid.
+    """
+    patch: dict[str, Any] = {}
+    for key, value in rendered.items():
+        found = live.get(key)
+        if isinstance(value, list) and any(differences(value, found)):
+            patch[key] = value
+        elif isinstance(value, Mapping) and (
+            below := lists_at_odds(value, found if isinstance(found, Mapping) else {})
+        ):
+            patch[key] = below
+    return patch
+
+
 def build(
     desired: Sequence[Manifest],
     observed: Mapping[Ref, Manifest],
