@@ -58,7 +58,7 @@ def _deployment(dice: random.Random) -> Manifest:
         if dice.random() < 0.4:
             more["resources"] = {"limits": {"cpu": dice.choice(["0.5", "500m", "1"])}}
         containers.append(container(name, image=f"example.invalid/image:{dice.choice('12')}", **more))
-    pod = {"terminationGracePeriodSeconds": 2} if dice.random() < 0.3 else {}
+    pod: Manifest = {"terminationGracePeriodSeconds": 2} if dice.random() < 0.3 else {}
     if dice.random() < 0.3:
         pod["nodeSelector"] = {"k": dice.choice("12")}
     spec = {"revisionHistoryLimit": 2} if dice.random() < 0.3 else {}

@@ -3,13 +3,12 @@
 import asyncio
 import hashlib
 import json
-from datetime import UTC, datetime
 from typing import Self
 
 from .history import DELETED, Event
 from .kinds import Kind, Manifest
 from .server import FakeApiServer
-from .values import timestamp
+from .values import micro
 
 MANAGER = "kube-controller-manager"
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
@@ -57,7 +56,9 @@ class DeploymentController:
         for lease in self._server.select("Lease"):
             if lease["spec"].get("holderIdentity") in pods:
                 where = lease["metadata"]["namespace"], lease["metadata"]["name"]
-                self._server.patch("Lease", *where, {"spec": {"renewTime": _micro()}}, manager="workflow-controller")
+                self._server.patch(
+                    "Lease", *where, {"spec": {"renewTime": micro(self._server.now())}}, manager="workflow-controller"
+                )
 
     def _notice(self, kind: Kind, event: Event) -> None:
         metadata = event.obj["metadata"]
@@ -131,7 +132,7 @@ class DeploymentController:
         broken = f"{metadata['namespace']}/{name}" in self.broken
         status = {
             "phase": "Pending" if broken else "Running",
-            "conditions": [_condition("Ready", on=not broken)],
+            "conditions": [_condition("Ready", on=not broken, now=self._server.store.clock())],
             "containerStatuses": [
                 {
                     "name": each["name"],
@@ -140,7 +141,7 @@ class DeploymentController:
                     "image": each.get("image", ""),
                     "state": {"waiting": {"reason": "ImagePullBackOff"}}
                     if broken
-                    else {"running": {"startedAt": timestamp()}},
+                    else {"running": {"startedAt": self._server.store.clock()}},
                 }
                 for each in template["spec"].get("containers", ())
             ],
@@ -150,7 +151,7 @@ class DeploymentController:
         )
 
     def _publish(self, deployment: Manifest, wanted: int, ready: int) -> None:
-        metadata = deployment["metadata"]
+        metadata, now = deployment["metadata"], self._server.store.clock()
         available = ready >= wanted
         progress = ("Progressing", "NewReplicaSetAvailable" if available else "ReplicaSetUpdated")
         status: Manifest = {
@@ -160,7 +161,10 @@ class DeploymentController:
             "readyReplicas": ready,
             "availableReplicas": ready,
             "unavailableReplicas": wanted - ready or None,
-            "conditions": [_condition("Available", on=available), _condition(progress[0], on=True, reason=progress[1])],
+            "conditions": [
+                _condition("Available", on=available, now=now),
+                _condition(progress[0], on=True, now=now, reason=progress[1]),
+            ],
         }
         before = deployment.get("status", {})
         if [c["status"] for c in before.get("conditions", ())] == [c["status"] for c in status["conditions"]]:
@@ -171,7 +175,7 @@ class DeploymentController:
 
     def _hold_lease(self, namespace: str, name: str, template: Manifest, holder: str) -> None:
         lease = lease_name(name, namespace, template)
-        spec = {"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": _micro()}
+        spec = {"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": micro(self._server.now())}
         found = self._server.get("Lease", namespace, lease)
         if found is None:
             metadata = {"name": lease, "namespace": namespace}
@@ -180,12 +184,16 @@ class DeploymentController:
                     "apiVersion": "coordination.k8s.io/v1",
                     "kind": "Lease",
                     "metadata": metadata,
-                    "spec": {**spec, "acquireTime": _micro(), "leaseTransitions": 0},
+                    "spec": {**spec, "acquireTime": micro(self._server.now()), "leaseTransitions": 0},
                 },
                 manager="workflow-controller",
             )
         elif found["spec"].get("holderIdentity") != holder:
-            moved = {**spec, "acquireTime": _micro(), "leaseTransitions": found["spec"].get("leaseTransitions", 0) + 1}
+            moved = {
+                **spec,
+                "acquireTime": micro(self._server.now()),
+                "leaseTransitions": found["spec"].get("leaseTransitions", 0) + 1,
+            }
             self._server.patch("Lease", namespace, lease, {"spec": moved}, manager="workflow-controller")
 
 
@@ -215,15 +223,11 @@ def _owned_by(pod: Manifest, owner: Manifest) -> bool:
     return any(each["uid"] == owner["metadata"]["uid"] for each in pod["metadata"].get("ownerReferences", ()))
 
 
-def _condition(name: str, *, on: bool, reason: str = "") -> Manifest:
+def _condition(name: str, *, on: bool, now: str, reason: str = "") -> Manifest:
     why = reason or ("MinimumReplicasAvailable" if on else "MinimumReplicasUnavailable")
-    return {"type": name, "status": str(on), "reason": why, "lastTransitionTime": timestamp(), "message": ""}
+    return {"type": name, "status": str(on), "reason": why, "lastTransitionTime": now, "message": ""}
 
 
 def _hash(template: Manifest) -> str:
     number = int(hashlib.sha256(json.dumps(template, sort_keys=True).encode()).hexdigest(), 16)
     return "".join(_ALPHABET[number // len(_ALPHABET) ** place % len(_ALPHABET)] for place in range(10))
-
-
-def _micro() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -3,7 +3,6 @@
 from .history import DELETED, Event, place
 from .kinds import Kind, Manifest
 from .store import Store
-from .values import timestamp
 
 _ARGO, _OURS = "argoproj.io", "metaoperator.dev"
 _PRESENT = (
@@ -80,7 +79,7 @@ class Definitions:
         for each in kinds_of(event.obj):
             self._store.registry.add(each)
         if not event.obj.get("status"):
-            now = timestamp()
+            now = self._store.clock()
             conditions = [
                 {"type": name, "status": "True", "reason": reason, "message": "", "lastTransitionTime": now}
                 for name, reason in (("NamesAccepted", "NoConflicts"), ("Established", "InitialNamesAccepted"))

@@ -1,7 +1,6 @@
 """What a test lets go wrong: for which requests, how often or how long, and in which way."""
 
 import asyncio
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -22,6 +21,11 @@ _REASONS = {
     503: "ServiceUnavailable",
     504: "Timeout",
 }
+
+
+def _now() -> float:
+    # The loop's clock, so that faults last as long as virtual time says.
+    return asyncio.get_running_loop().time()
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -55,7 +59,7 @@ class Fault:
     def over(self) -> bool:
         """Tell whether the fault has run its course."""
         used = self.times is not None and self.hits >= self.times
-        return used or (self.until is not None and time.monotonic() >= self.until)
+        return used or (self.until is not None and _now() >= self.until)
 
     def take(self, verb: str, resource: str, namespace: str | None, name: str | None) -> bool:
         """Match a request and count it."""
@@ -103,7 +107,7 @@ class Faults:
         fault.verb = None if verb is None else frozenset({verb} if isinstance(verb, str) else verb)
         fault.resource, fault.namespace, fault.name = resource, namespace, name
         fault.times = times if seconds is not None or times is not None else 1
-        fault.until = None if seconds is None else time.monotonic() + seconds
+        fault.until = None if seconds is None else _now() + seconds
         self._plan.append(fault)
         return fault
 

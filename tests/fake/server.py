@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -17,7 +19,7 @@ from .history import History, place
 from .kinds import Kind, Manifest
 from .requests import ApiRequest
 from .store import Store
-from .values import clone
+from .values import clone, timestamp, utc_now
 from .views import Lister
 from .watching import Watch
 
@@ -39,11 +41,17 @@ class FakeApiServer:
     """An API server on a free port of 127.0.0.1, with its store, faults and audit record at hand."""
 
     def __init__(
-        self, *, window: int = 10_000, bookmark_every: float = 60.0, namespaces: tuple[str, ...] = ("default",)
+        self,
+        *,
+        window: int = 10_000,
+        bookmark_every: float = 60.0,
+        namespaces: tuple[str, ...] = ("default",),
+        now: Callable[[], datetime] = utc_now,
     ) -> None:
         self.registry = kinds.Registry()
         self.history = History(window)
-        self.store = Store(self.registry, self.history)
+        self.now = now  # what every timestamp says
+        self.store = Store(self.registry, self.history, lambda: timestamp(now()))
         self.faults = Faults()
         self.history.drops = self.faults.drops
         self.audit = Audit()

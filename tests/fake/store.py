@@ -11,13 +11,13 @@ from . import apply, defaults, problems, strategy, typed
 from .history import ADDED, DELETED, MODIFIED, Event, History, Place, place
 from .kinds import Kind, Manifest, Registry
 from .selectors import Predicate
-from .values import clone, merge_patch, timestamp, without_nulls
+from .values import clone, merge_patch, without_nulls
 
 
 class Store:
     """Everything that the API server would keep in etcd, and the strategy around each write."""
 
-    def __init__(self, registry: Registry, history: History, clock: Callable[[], str] = timestamp) -> None:
+    def __init__(self, registry: Registry, history: History, clock: Callable[[], str]) -> None:
         self.registry = registry
         self.history = history
         self.clock = clock

@@ -278,7 +278,7 @@ async def test_a_kopf_operator_runs_against_it(server: FakeApiServer) -> None:
     seen: list[tuple[str | None, str]] = []
     registry = kopf.OperatorRegistry()
     settings = kopf.OperatorSettings()
-    settings.watching.label_selectors["v1", "namespaces"] = "wanted"  # type: ignore[index]
+    settings.watching.label_selectors["v1", "namespaces"] = "wanted"
     settings.posting.enabled = False
     settings.peering.standalone = True
     settings.persistence.finalizer = "example.invalid/never"

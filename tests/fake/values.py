@@ -41,6 +41,16 @@ def without_nulls(value: Any) -> Any:
     return value
 
 
-def timestamp(moment: datetime | None = None) -> str:
+def utc_now() -> datetime:
+    """Return the time of day."""
+    return datetime.now(UTC)
+
+
+def timestamp(moment: datetime) -> str:
     """Write a moment as Kubernetes does, to the second."""
-    return (moment or datetime.now(UTC)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def micro(moment: datetime) -> str:
+    """Write a moment as Leases do, to the microsecond."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -67,7 +67,9 @@ class Watch:
                 next_bookmark = now + self._every
             if now >= end:
                 return
-            events = await subscription.wait(min(end, next_bookmark if self._bookmarks else end) - now)
+            # A virtual clock may round a shorter wait down to nothing, and would then stand still for ever.
+            due = min(end, next_bookmark if self._bookmarks else end)
+            events = await subscription.wait(max(due - now, 0.001))
             if subscription.cut:
                 return
             for event in events:
