@@ -23,7 +23,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give the tests of this folder virtual time."""
     for item in items:
         if _HERE in item.path.parents:
-            item.add_marker(pytest.mark.looptime)
+            # A power of two: differences of times are exact, and failures can be repeated.
+            item.add_marker(pytest.mark.looptime(resolution=2**-20))
 
 
 _programs = functools.cache(sources.programs)

@@ -277,7 +277,7 @@ class World:
 
     async def _beat(self) -> None:
         while True:
-            await asyncio.sleep(5)
+            await asyncio.sleep(10)
             self.controller.renew()
 
     @contextlib.asynccontextmanager

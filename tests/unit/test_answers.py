@@ -18,7 +18,7 @@ from metaoperator.core import answers, errors
         (403, {"details": {"causes": [{"reason": "NamespaceTerminating"}]}}, None, errors.Gone),
         (403, {"message": "exceeded quota"}, None, errors.Rejected),
         (400, {}, None, errors.Rejected),
-        (422, {}, None, errors.Rejected),
+        (422, {}, None, errors.Invalid),
         (429, {}, None, errors.Throttled),
         (429, {}, "7", errors.Throttled),
         (503, {}, "7", errors.Throttled),
