@@ -88,7 +88,9 @@ class Namespaces:
         """Wait until nothing of ours is left in a namespace."""
 
         def check() -> None:
-            assert self.row(name) is None, f"{name}: {condition(self.row(name) or {}, 'Reconciling')}"
+            row = self.row(name)
+            assert row is None, f"{name}: {dict(condition(row or {}, 'Reconciling'))}"
+            assert not any(self.objects(name).values()), f"{name}: objects of the set are left"
             assert not self.marked(name), f"{name} still has {sorted(self.marked(name))}"
 
         eventually(check, seconds=seconds)
