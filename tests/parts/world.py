@@ -223,11 +223,11 @@ class World:
     async def until(self, true: Callable[[], Any], seconds: float = 60.0, *, what: str = "") -> None:
         """Wait until a condition holds, at most some seconds of the loop's clock."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + seconds
+        started = loop.time()
         while not true():
-            if loop.time() > deadline:
+            if loop.time() > started + seconds:
                 raise AssertionError(f"still not true after {seconds:.0f} s: {what or _source(true)}\n{self.show()}")
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.1 if loop.time() < started + 5 else 0.5)
 
     def show(self) -> str:
         """Tell the state, for messages of failed tests."""

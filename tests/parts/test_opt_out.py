@@ -1,0 +1,275 @@
+"""The whole operator against the fake API server: how a child leaves, and what is never taken along."""
+
+import asyncio
+import random
+from typing import Any
+
+import pytest
+
+from metaoperator.core import names
+from tests.fake import FakeApiServer
+
+from .world import SIX, World
+
+
+async def served(world: World, *namespaces: str) -> None:
+    """Bring children up, and let go of the record of how."""
+    for each in namespaces:
+        world.opt_in(each)
+    await world.until(lambda: world.ready(*namespaces) and world.whole(*namespaces))
+    await asyncio.sleep(10)
+    world.server.audit.clear()
+
+
+def gone(world: World, namespace: str) -> bool:
+    """Tell whether nothing of ours is left."""
+    return world.empty(namespace) and world.wfc(namespace) is None
+
+
+@pytest.mark.parametrize("value", [None, "disabled", ""], ids=["removed", "disabled", "empty"])
+async def test_opting_out_drains_and_removes_in_order(
+    world: World, server: FakeApiServer, value: str | None
+) -> None:
+    """Unfinished Workflows are waited for; then the Deployment goes, its pods, the Lease and the rest, last the row."""
+    async with world.operator():
+        await served(world, "team-a")
+        world.workflow("team-a", "long")
+        world.phase("team-a", "long", "Running")
+        await asyncio.sleep(5)
+        world.label("team-a", value)
+        await world.until(lambda: world.condition("team-a", "Reconciling") == ("True", "Draining"))
+        await asyncio.sleep(600)
+        assert world.whole("team-a")
+        assert world.condition("team-a")[0] == "True"
+        server.audit.clear()
+        seen = _deletions(server)
+        world.phase("team-a", "long", "Succeeded", completed=True)
+        await world.until(lambda: gone(world, "team-a"))
+    order = [kind for kind, _ in seen]
+    assert sorted(order) == sorted([*(kind for kind, _ in SIX), "Pod", "Lease", "WorkflowController"])
+    assert order.index("Pod") < order.index("Deployment")
+    last_of_child = max(order.index("Pod"), order.index("Deployment"))
+    assert set(order[: last_of_child + 1]) == {"Pod", "Deployment"}
+    assert order[-1] == "WorkflowController"
+    deletions = server.audit.select(verb="delete")
+    assert [entry.code for entry in deletions] == [200] * 8
+    assert all((entry.body or {}).get("preconditions", {}).get("uid") for entry in deletions if entry.resource != "leases")
+
+
+async def test_the_childs_configuration_stays_until_its_last_pod_is_gone(
+    world: World, server: FakeApiServer
+) -> None:
+    """A child that loses its ConfigMap or its permissions dies in the middle of its work: they outlive its pods."""
+    async with world.operator():
+        await served(world, "team-a")
+        pod = server.select("Pod", "team-a")[0]["metadata"]["name"]
+        server.patch("Pod", "team-a", pod, {"metadata": {"finalizers": ["example.com/slow-kubelet"]}})
+        world.opt_out("team-a")
+        await world.until(lambda: "deletionTimestamp" in (_get(server, "Pod", pod)["metadata"]))
+        await asyncio.sleep(300)
+        assert {kind for kind, _ in world.child("team-a")} >= {"ConfigMap", "RoleBinding", "ServiceAccount", "Service"}
+        assert world.condition("team-a") == ("False", "Removing")
+        assert pod in world.message("team-a") or "Deployment" in world.message("team-a")
+        server.patch("Pod", "team-a", pod, {"metadata": {"finalizers": None}})
+        await world.until(lambda: gone(world, "team-a"), 30)
+
+
+async def test_a_workflow_submitted_while_the_last_one_ends_is_waited_for(
+    world: World, server: FakeApiServer
+) -> None:
+    """Zero unfinished Workflows is confirmed by the API server itself before anything is removed."""
+    async with world.operator():
+        await served(world, "team-a")
+        late = server.faults.drop_events(resource="workflows", times=10**6)
+        world.workflow("team-a", "unseen")
+        world.opt_out("team-a")
+        await world.until(lambda: world.condition("team-a", "Reconciling") == ("True", "Draining"))
+        await asyncio.sleep(200)
+        assert world.whole("team-a")
+        late.release()
+        world.phase("team-a", "unseen", "Failed", completed=True)
+        await world.until(lambda: gone(world, "team-a"), 130)
+
+
+async def test_opting_out_and_in_again_within_a_second_keeps_the_child(world: World, server: FakeApiServer) -> None:
+    """The label is gone for a moment while work runs: not one object is written or deleted (R23 E)."""
+    async with world.operator():
+        await served(world, "team-a")
+        world.workflow("team-a", "running")
+        await asyncio.sleep(5)
+        uids = _uids(server)
+        world.opt_out("team-a")
+        await asyncio.sleep(0.5)
+        world.opt_in("team-a")
+        await world.until(lambda: world.ready("team-a") and world.condition("team-a", "Reconciling")[0] == "False")
+        await asyncio.sleep(60)
+    assert _uids(server) == uids
+
+
+async def test_opting_in_during_the_removal_makes_the_child_anew(world: World, server: FakeApiServer) -> None:
+    """Whatever was removed so far comes back, and the end is one whole child."""
+    rng = random.Random(1)
+    async with world.operator():
+        await served(world, "team-a")
+        for _ in range(12):
+            world.opt_out("team-a")
+            await asyncio.sleep(rng.choice([0.0, 0.001, 0.01, 0.11, 0.12, 0.15, 0.3]))
+            world.opt_in("team-a")
+            await asyncio.sleep(rng.choice([0.0, 0.05, 0.12, 0.5]))
+        await world.until(lambda: world.ready("team-a") and world.whole("team-a"), 180)
+
+
+async def test_opted_out_while_the_operator_was_down(world: World) -> None:
+    """No event ever told of it: the child is found by its mark at start and leaves (R23 D)."""
+    async with world.nature():
+        first = world.start()
+        await served(world, "team-a", "team-b")
+        await first.stop()
+        world.opt_out("team-a")
+        world.start()
+        await world.until(lambda: gone(world, "team-a"))
+        await asyncio.sleep(60)
+        assert world.ready("team-b")
+        assert world.whole("team-b")
+
+
+async def test_orphans_leave_whose_label_and_row_vanished_while_the_operator_was_down(
+    world: World, server: FakeApiServer
+) -> None:
+    """Neither label nor WorkflowController is left: the objects' own mark is memory enough, and work is drained."""
+    async with world.nature():
+        first = world.start()
+        await served(world, "team-a")
+        world.workflow("team-a", "running")
+        await first.stop()
+        world.opt_out("team-a")
+        server.delete("WorkflowController", "team-a", "workflow-controller")
+        world.start()
+        await asyncio.sleep(120)
+        assert world.whole("team-a")
+        world.phase("team-a", "running", "Succeeded", completed=True)
+        await world.until(lambda: gone(world, "team-a"))
+
+
+async def test_only_marked_objects_of_this_namespace_leave(world: World, server: FakeApiServer) -> None:
+    """A tenant's objects, one with our label alone, and a copy with another UID stay at opt-out (R25)."""
+    async with world.operator():
+        await served(world, "team-a")
+        theirs = [
+            _config_map(world, "plain", {}, {}),
+            _config_map(world, "labelled", {names.MANAGED_BY_LABEL: names.MANAGED_BY}, {}),
+            _config_map(
+                world,
+                "copied",
+                {names.MANAGED_BY_LABEL: names.MANAGED_BY},
+                {names.NAMESPACE_UID_ANNOTATION: "another-uid"},
+            ),
+        ]
+        await asyncio.sleep(5)
+        world.opt_out("team-a")
+        await world.until(lambda: world.wfc("team-a") is None)
+        await asyncio.sleep(120)
+    for each in theirs:
+        assert server.get("ConfigMap", "team-a", each["metadata"]["name"]) == each
+    assert {name for _, name in world.child("team-a")} == {"labelled", "copied"}
+
+
+async def test_a_workflow_controller_made_by_a_person_survives_and_says_that_it_rests(world: World) -> None:
+    """At opt-out the child goes, the person's object stays with its values and says NotOptedIn."""
+    world.namespace("team-a")
+    spec = {"values": {"workers": {"workflow": 3}}}
+    world.make("WorkflowController", "team-a", "workflow-controller", api=names.API_VERSION, spec=spec)
+    async with world.operator():
+        await world.until(lambda: world.condition("team-a") == ("False", "NotOptedIn"))
+        assert world.child("team-a") == []
+        await served(world, "team-a")
+        world.opt_out("team-a")
+        await world.until(lambda: world.empty("team-a"))
+        await world.until(lambda: world.condition("team-a") == ("False", "NotOptedIn"))
+        await asyncio.sleep(60)
+    wfc = world.wfc("team-a")
+    assert wfc is not None
+    assert wfc["spec"]["values"] == spec["values"]
+
+
+async def test_deleting_one_namespace_writes_to_no_other(world: World, server: FakeApiServer) -> None:
+    """One of thirty namespaces goes: the other 29 see not one write (R24)."""
+    spaces = [f"team-{i}" for i in range(30)]
+    async with world.operator():
+        await served(world, *spaces)
+        server.delete("Namespace", None, "team-7")
+        await world.until(lambda: server.get("Namespace", None, "team-7") is None)
+        await asyncio.sleep(120)
+    assert [entry for entry in world.writes() if entry.namespace not in (None, "team-7")] == []
+
+
+async def test_an_empty_answer_removes_nothing(world: World, server: FakeApiServer) -> None:
+    """Lists of Namespaces that come empty, fail or end early never shrink what is wanted (R24)."""
+    spaces = [f"team-{i}" for i in range(5)]
+    async with world.nature():
+        first = world.start()
+        await served(world, *spaces)
+        await first.kill()
+        # What an API server behind a broken cache would tell: there are no opted-in Namespaces.
+        real = server._answer
+
+        def answer(asked: Any) -> Any:
+            if asked.verb == "list" and asked.kind.kind == "Namespace":
+                return 200, asked.view.many([], {"resourceVersion": str(server.history.version)})
+            return real(asked)
+
+        server._answer = answer  # type: ignore[method-assign]
+        world.start()
+        await asyncio.sleep(1500)
+        assert world.whole(*spaces)
+        assert [entry for entry in world.writes() if entry.verb == "delete"] == []
+        server._answer = real  # type: ignore[method-assign]
+        await world.until(lambda: world.ready(*spaces))
+
+
+async def test_unseen_workflows_are_not_taken_for_no_workflows(world: World, server: FakeApiServer) -> None:
+    """While Workflows cannot be listed, an opt-out waits: errors never count as `nothing runs`."""
+    async with world.operator():
+        await served(world, "team-a")
+        fault = server.faults.answer(503, verb="list", resource="workflows", namespace="team-a", times=10**6)
+        world.opt_out("team-a")
+        await asyncio.sleep(200)
+        assert world.whole("team-a")
+        fault.release()
+        await world.until(lambda: gone(world, "team-a"), 310)
+
+
+async def test_without_argos_kinds_an_opt_out_ends(world: World, server: FakeApiServer) -> None:
+    """No Workflow CRD, no Workflow: the child leaves without waiting for what cannot exist."""
+    async with world.operator():
+        await served(world, "team-a")
+        server.withdraw("Workflow")
+        await asyncio.sleep(60)
+        world.opt_out("team-a")
+        await world.until(lambda: gone(world, "team-a"))
+
+
+def _deletions(server: FakeApiServer) -> list[tuple[str, str]]:
+    seen: list[tuple[str, str]] = []
+
+    def notice(kind: Any, event: Any) -> None:
+        if event.type == "DELETED" and kind.kind != "ReplicaSet":
+            seen.append((kind.kind, event.obj["metadata"]["name"]))
+
+    server.store.listeners.append(notice)
+    return seen
+
+
+def _get(server: FakeApiServer, kind: str, name: str) -> dict[str, Any]:
+    found = server.get(kind, "team-a", name)
+    assert found is not None
+    return found
+
+
+def _uids(server: FakeApiServer) -> list[str]:
+    return [_get(server, kind, name)["metadata"]["uid"] for kind, name in SIX]
+
+
+def _config_map(world: World, name: str, labels: dict[str, str], annotations: dict[str, str]) -> dict[str, Any]:
+    meta = {"name": name, "namespace": "team-a", "labels": labels, "annotations": annotations}
+    return world.make("ConfigMap", "team-a", name, metadata=meta, data={"a": "b"})
