@@ -10,17 +10,22 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from metaoperator.cluster import Cluster, Conflict, Expired, Gate, Selection, Unauthorized, crd_exists
+from metaoperator.cluster import Cluster, Selection, crd_exists
 from metaoperator.core.errors import (
     ConfigError,
+    Conflict,
+    Expired,
     Gone,
+    Invalid,
     MetaoperatorError,
     NotLeading,
     Rejected,
     RetryableError,
     Throttled,
+    Unauthorized,
 )
 from metaoperator.core.model import CONFIG_MAP, NAMESPACE, WORKFLOW, Kind, Ref
+from metaoperator.gate import Gate
 from tests.fake import FakeApiServer
 
 from . import stub
@@ -29,6 +34,7 @@ from .world import OTHER_TOKEN, TOKEN, World, write_kubeconfig
 REF = Ref(CONFIG_MAP, "default", "a")
 BODY = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}, "data": {"k": "v"}}
 MAPS = Selection(kind=CONFIG_MAP)
+P8 = pytest.mark.xfail(strict=True, reason="P8: only some faults of a kubeconfig become a ConfigError")
 
 
 @pytest.fixture
@@ -58,7 +64,7 @@ def no_secrets(caplog: pytest.LogCaptureFixture) -> AsyncIterator[None]:
         (403, Rejected),
         (409, Conflict),
         (410, Expired),
-        (422, Rejected),
+        (422, Invalid),
         (429, Throttled),
         (500, RetryableError),
         (503, RetryableError),
@@ -219,12 +225,25 @@ async def test_a_request_that_hangs_is_given_up(cluster: Cluster, server: FakeAp
         assert 20 <= loop.time() - started < 21
 
 
-async def test_no_kubeconfig_is_a_sentence(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        None,
+        pytest.param("", marks=P8),
+        pytest.param("a: [b", marks=P8),
+        pytest.param("- a\n", marks=P8),
+        "kind: Config\ncurrent-context: x\n",
+        "kind: Config\nclusters: []\ncontexts: []\nusers: []\n",
+    ],
+    ids=["missing", "empty", "no yaml", "a list", "half", "without a context"],
+)
+async def test_a_kubeconfig_that_is_none_is_a_sentence(tmp_path: Path, text: str | None) -> None:
     """What is missing and what to do, in place of a traceback."""
-    for path in (tmp_path / "missing", tmp_path / "empty"):
-        (tmp_path / "empty").write_text("")
-        with pytest.raises(ConfigError, match="KUBECONFIG"):
-            await Cluster(kubeconfig=str(path), gate=Gate()).connect()
+    path = tmp_path / "kubeconfig"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(ConfigError, match="KUBECONFIG"):
+        await Cluster(kubeconfig=str(path), gate=Gate()).connect()
 
 
 # ---- credentials
@@ -236,6 +255,7 @@ async def test_a_rotated_token_is_read_anew_and_the_request_repeated(
     """401 with a stale token: the kubeconfig is read again, and the caller notices nothing."""
     server.tokens = {OTHER_TOKEN}
     write_kubeconfig(world.kubeconfig, server.url, OTHER_TOKEN)
+    await asyncio.sleep(10)
     made, created = await cluster.apply(BODY, force=False)
     assert created
     assert made["data"] == {"k": "v"}
@@ -341,12 +361,12 @@ async def test_the_end_of_a_term_cuts_a_write_under_way(world: World, server: Fa
         with pytest.raises(RetryableError):
             await cluster.apply(BODY, force=False)
         assert loop.time() - started == pytest.approx(3.0, abs=0.01)
+        await asyncio.sleep(0.1)
         held.release()
         await asyncio.sleep(1)
     assert server.get("ConfigMap", "default", "a") is None
 
 
-@pytest.mark.xfail(strict=True, reason="P5: the gate's early closing does not reach writes under way")
 async def test_a_gate_that_closes_early_cuts_a_write_under_way(cluster: Cluster, server: FakeApiServer) -> None:
     """Somebody else was seen to lead: what hangs on the wire is given up at once."""
     held = server.faults.hang(verb="apply")
@@ -387,14 +407,15 @@ async def test_apply_on_the_wire(cluster: Cluster, server: FakeApiServer) -> Non
 async def test_an_apply_with_a_uid_never_recreates_or_hits_a_successor(
     cluster: Cluster, server: FakeApiServer
 ) -> None:
-    """The object is gone, or another has its name: a Conflict, and nothing is made."""
+    """The object is gone: a Conflict. Another has its name: Invalid. Nothing is made or changed."""
     body = {**BODY, "metadata": {**BODY["metadata"], "uid": "of-the-one-before"}}  # type: ignore[dict-item]
     with pytest.raises(Conflict):
         await cluster.apply(body, force=True)
     assert server.get("ConfigMap", "default", "a") is None
-    server.create(BODY)
-    with pytest.raises(Conflict):
-        await cluster.apply(body, force=True)
+    live = server.create(BODY)
+    with pytest.raises(Invalid):
+        await cluster.apply({**body, "data": {"k": "w"}}, force=True)
+    assert server.get("ConfigMap", "default", "a") == live
 
 
 async def test_a_delete_spares_a_successor_and_is_content_with_nothing(

@@ -10,11 +10,12 @@ from typing import Any
 import yaml
 from prometheus_client import REGISTRY
 
-from metaoperator.cluster import Cluster, Gate
+from metaoperator.cluster import Cluster
 from metaoperator.core import names
 from metaoperator.core.errors import RetryableError
 from metaoperator.core.model import EVENT
 from metaoperator.election import Timing
+from metaoperator.gate import Gate
 from metaoperator.operator import Operator
 from metaoperator.settings import Settings
 from tests.fake import DeploymentController, FakeApiServer
