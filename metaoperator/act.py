@@ -1,8 +1,8 @@
 """Carry out a plan, step by step, and tell what came of it. The only place where a child's objects are written."""
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 from metaoperator.cluster import Cluster
 from metaoperator.core import names, plan
@@ -21,6 +21,7 @@ class Outcome:
     done: list[Step] = field(default_factory=list)
     held: list[Step] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
     later: RetryableError | None = None
 
     @property
@@ -48,13 +49,22 @@ class Actor:
         for ref in [ref for ref in self.answers if ref.namespace == namespace]:
             del self.answers[ref]
 
-    async def install(self, steps: Sequence[Step]) -> Outcome:
-        """Carry out a plan: all that pods rest on at once, then the workloads. One refusal keeps nothing else back."""
+    async def install(self, plan_now: Callable[[], Sequence[Step]]) -> Outcome:
+        """Carry out a plan: all that pods rest on at once, then, planned anew on top of it, the workloads.
+
+        One refusal keeps nothing else back, with one exception: a workload that is not there yet is not begun on
+        somebody else's ServiceAccount or ConfigMap.
+        """
         outcome = Outcome()
-        await asyncio.gather(*(self.step(step, outcome) for step in steps if step.ref.kind != DEPLOYMENT))
-        for step in steps:
-            if step.ref.kind == DEPLOYMENT:
-                await self.step(step, outcome)
+        await asyncio.gather(*(self.step(step, outcome) for step in plan_now() if step.ref.kind != DEPLOYMENT))
+        amiss = sorted({str(step.ref) for step in outcome.held} | set(outcome.missing))
+        for step in plan_now():
+            if step.ref.kind != DEPLOYMENT:
+                continue
+            if step.verb is Verb.CREATE and amiss:
+                message = f"{step.ref} is not begun before there is {', '.join(amiss)}"
+                step = replace(step, verb=Verb.HOLD, reason=Reason.WAITING, message=message)  # noqa: PLW2901
+            await self.step(step, outcome)
         return outcome
 
     async def step(self, step: Step, outcome: Outcome) -> None:
@@ -63,8 +73,10 @@ class Actor:
             done = await self._perform(step)
         except (Rejected, Gone) as exc:
             outcome.refused.append(f"{step.ref}: {exc}")
+            outcome.missing.append(str(step.ref))
         except RetryableError as exc:
             outcome.later = exc
+            outcome.missing.append(str(step.ref))
         else:
             (outcome.held if done.verb is Verb.HOLD else outcome.done).append(done)
 
@@ -80,22 +92,28 @@ class Actor:
         return step
 
     async def _create(self, step: Step) -> Step:
-        """Create an object of a name that nobody has; what somebody else made is invisible to our informers."""
+        """Create an object of a name that nobody has; what somebody else made is invisible to our informers.
+
+        An apply that carries a resource version no object ever has creates what is absent and is a 409 for all that
+        is there, without touching it (tests/contract/test_create_only_apply.py).
+        """
         assert step.manifest is not None
-        live = await self._cluster.get(step.ref)
-        if live is not None:
-            uid = step.manifest["metadata"]["annotations"][names.NAMESPACE_UID_ANNOTATION]
-            if not plan.is_ours(live, uid):
+        meta = {**step.manifest["metadata"], "resourceVersion": "1"}
+        try:
+            await self._applied({**step.manifest, "metadata": meta}, force=False)
+        except Conflict:
+            live = await self._cluster.get(step.ref)
+            if live is not None and not plan.is_ours(live, meta["annotations"][names.NAMESPACE_UID_ANNOTATION]):
                 return plan.conflict(step.ref, live)
-            self._fleet.learn(live)
-            raise Conflict(f"{step.ref} is there already: the watch is late")
-        await self._applied(step.manifest, force=False)
+            if live is not None:
+                self._fleet.learn(live)
+            raise
         return step
 
     async def _apply(self, step: Step) -> Step:
         assert step.manifest is not None
+        # The UID keeps a forced apply from hitting an object that took the name since we looked: it is Invalid then.
         meta = {**step.manifest["metadata"], "uid": step.uid}
-        # The UID keeps a forced apply from hitting an object that took the name since we looked.
         body = {**step.manifest, "metadata": meta}
         if step.reason is Reason.DRIFT:
             would, _ = await self._cluster.apply(body, force=True, dry_run=True)
@@ -115,15 +133,18 @@ class Actor:
         """Put our lists in place whole, where merging them with the live ones gives nothing valid."""
         assert step.manifest is not None
         live = await self._cluster.get(step.ref)
-        patch = {} if live is None else plan.lists_at_odds(step.manifest, live)
-        if patch and live is not None:
+        if live is None or live["metadata"]["uid"] != step.uid:
+            raise Conflict(f"{step.ref} was replaced while we looked")
+        patch = plan.lists_at_odds(step.manifest, live)
+        if patch:
             meta = {key: live["metadata"][key] for key in ("uid", "resourceVersion")}
             await self._cluster.merge(step.ref, {**patch, "metadata": {**patch.get("metadata", {}), **meta}})
         return bool(patch)
 
     async def _applied(self, body: Manifest, *, force: bool) -> None:
         live, _ = await self._cluster.apply(body, force=force)
-        self._remember(body, live)
+        sent = {**body["metadata"], "resourceVersion": live["metadata"]["resourceVersion"]}
+        self._remember({**body, "metadata": sent}, live)
         self._fleet.learn(live)
 
     def _remember(self, manifest: Manifest, live: Manifest) -> None:

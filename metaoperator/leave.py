@@ -51,7 +51,9 @@ class Leaver:
         view = functools.partial(publish.view, namespace=namespace, instance_id=instance)
         seen = self._fleet.observe(namespace.name, instance)
         ours = [ref for ref, live in seen.objects.items() if plan.is_ours(live, namespace.uid)]
-        if not ours:
+        lease = Ref(LEASE, namespace.name, shard.lease_name(instance))
+        left_behind = made_by_us and (seen.pods or self._fleet.leases.get(lease.namespace, lease.name) is not None)
+        if not ours and not left_behind:
             return await self._gone(namespace, wfc, made_by_us=made_by_us)
         if wfc is not None and (wfc.get("spec") or {}).get("paused"):
             verdict = health.assess(seen.deployment(namespace.uid), seen.pods, seen.lease)
@@ -69,7 +71,6 @@ class Leaver:
             )
             verdict = health.assess(seen.deployment(namespace.uid), seen.pods, seen.lease)
         else:
-            lease = Ref(LEASE, namespace.name, shard.lease_name(instance))
             steps = plan.removal(
                 seen.objects,
                 namespace_uid=namespace.uid,
@@ -82,6 +83,8 @@ class Leaver:
                 await self._actor.step(step, outcome)
                 if outcome.later is not None:
                     raise outcome.later
+                if outcome.refused:
+                    break
             waits = next((step.message for step in outcome.held), "removing the child")
             note = Note(reason=Reason.REMOVING, message=f"opted out; {waits}")
             stalled = outcome.stalled

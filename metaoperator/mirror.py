@@ -36,7 +36,7 @@ class Mirror:
         self._changed = changed
         self._copies: dict[Ref, Manifest | None] = {}
         self._heard: dict[Ref, str] = {}
-        self.compared_at = 0.0
+        self._listed = False
 
     def saw(self, ref: Ref, resource_version: str) -> bool:
         """Note an event; tells whether it is news. An empty version means that the object may be gone."""
@@ -68,8 +68,13 @@ class Mirror:
             self._copies[ref] = live
 
     def forget(self, ref: Ref) -> None:
-        """Drop the copy."""
+        """Drop the copy, and what was heard."""
         self._copies.pop(ref, None)
+        self._heard.pop(ref, None)
+
+    def whole(self, kind: Kind) -> bool:
+        """Tell whether every object of a kind that is known to be there has been read: until then, count nothing."""
+        return self._listed and not any(ref.kind == kind for ref in self._heard)
 
     def copies(self, kind: Kind) -> list[Manifest]:
         """List the copies of one kind that are at hand, sorted; for counting, not for deciding."""
@@ -88,8 +93,11 @@ class Mirror:
             except MetaoperatorError as exc:
                 log.warning("compare failed", extra={"error": str(exc)})
 
-    async def compare(self) -> None:
-        """List names and versions of all that kopf watches; whatever differs from a copy is told as changed."""
+    async def compare(self, *, everything: bool = False) -> None:
+        """List names and versions of all that kopf watches; whatever differs from a copy is told as changed.
+
+        With `everything`, so is what does not: at the start of a term, nothing is known to be settled.
+        """
         for selection in _COMPARED:
             found: dict[Ref, str] = {}
             try:
@@ -101,7 +109,7 @@ class Mirror:
             except Gone:
                 continue
             for ref, version in found.items():
-                if self.saw(ref, version):
+                if self.saw(ref, version) or everything:
                     self._changed(ref)
             for ref, copy in list(self._copies.items()):
                 # Namespaces that never had the label are no part of the list, and no concern of it.
@@ -109,7 +117,7 @@ class Mirror:
                 if listed and copy is not None and ref not in found:
                     self.saw(ref, "")
                     self._changed(ref)
-        self.compared_at = asyncio.get_running_loop().time()
+        self._listed = True
 
 
 def _labelled(copy: Manifest | None) -> bool:

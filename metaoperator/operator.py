@@ -22,7 +22,7 @@ from metaoperator.core.render import Program
 from metaoperator.election import Elector
 from metaoperator.fleet import Fleet
 from metaoperator.gate import Gate
-from metaoperator.mirror import OPTED_IN, Mirror
+from metaoperator.mirror import Mirror
 from metaoperator.reconcile import Reconciler
 from metaoperator.recorder import Recorder
 from metaoperator.settings import Settings
@@ -206,13 +206,7 @@ class Operator:
         for name in self._fleet.marked_namespaces():
             self._worker.ask(name)
         try:
-            async for page in self._cluster.list_pages(OPTED_IN):
-                for item in page["items"]:
-                    self._worker.ask(item["metadata"]["name"])
-            for kind in (WORKFLOW_CONTROLLER, CONTROLLER_TEMPLATE):
-                async for page in self._cluster.list_pages(_selection(kind)):
-                    for item in page["items"]:
-                        self._changed(Ref(kind, item["metadata"].get("namespace", ""), item["metadata"]["name"]))
+            await self._mirror.compare(everything=True)
         except MetaoperatorError as exc:
             log.warning("resync incomplete; the next compare completes it", extra={"error": str(exc)})
         self._worker.wake()

@@ -8,7 +8,7 @@ from typing import Final
 
 from metaoperator.cluster import Cluster
 from metaoperator.core import names, plan, status
-from metaoperator.core.errors import Conflict, Gone
+from metaoperator.core.errors import Conflict, Gone, Invalid
 from metaoperator.core.health import Verdict
 from metaoperator.core.model import WORKFLOW_CONTROLLER, Manifest, Namespace, Ref
 from metaoperator.core.names import Reason
@@ -68,6 +68,13 @@ class Publisher:
         except (Gone, Conflict):
             self._mirror.saw(ref, "")
             return 1.0
+        except Invalid:
+            # Also what a UID of before is answered with: look at the object that took its name.
+            self._mirror.saw(ref, "")
+            fresh = await self._mirror.get(ref)
+            if fresh is None or fresh["metadata"]["uid"] != wfc["metadata"]["uid"]:
+                return 1.0
+            raise
         self._mirror.learn(live)
         self._published_at[name] = now
         before, after = (status.condition(each, names.Condition.READY) for each in (published, wanted))

@@ -1,5 +1,6 @@
 """Gather, decide, act for one name. Level-triggered: what changed is unknown here, only what is."""
 
+import functools
 import logging
 import random
 from collections.abc import Callable, Mapping
@@ -21,7 +22,7 @@ from metaoperator.core.model import (
     Ref,
 )
 from metaoperator.core.names import Reason
-from metaoperator.core.plan import Verb
+from metaoperator.core.plan import Step, Verb
 from metaoperator.core.render import Program
 from metaoperator.core.status import Note
 from metaoperator.fleet import Fleet
@@ -33,6 +34,7 @@ from metaoperator.settings import Settings
 log = logging.getLogger(__name__)
 
 RESYNC_SECONDS: Final = 3600.0
+ROLL_UP_SECONDS: Final = 5.0
 HELD_SECONDS: Final = 60.0
 
 
@@ -118,11 +120,7 @@ class Reconciler:
         except _Stall as stall:
             stalled = stall.note
         if desired is not None and not paused:
-            seen = self._fleet.observe(namespace.name, instance)
-            steps = plan.build(
-                desired.documents, seen.objects, namespace_uid=namespace.uid, answers=self._actor.answers
-            )
-            outcome = await self._actor.install(steps)
+            outcome = await self._actor.install(functools.partial(self._plan, namespace, instance, desired))
             await self._tell(wfc, outcome, desired)
             stalled = outcome.stalled
         seen = self._fleet.observe(namespace.name, instance)
@@ -152,6 +150,10 @@ class Reconciler:
             else RESYNC_SECONDS * (0.5 + random.random())
         )
         return slow if again is None else min(again, slow)
+
+    def _plan(self, namespace: Namespace, instance: str, desired: Desired) -> tuple[Step, ...]:
+        seen = self._fleet.observe(namespace.name, instance)
+        return plan.build(desired.documents, seen.objects, namespace_uid=namespace.uid, answers=self._actor.answers)
 
     async def _ensure_wfc(self, namespace: Namespace) -> Manifest:
         """Make the WorkflowController, or fill in its instance ID; one that a person made does not get our mark."""
@@ -228,6 +230,8 @@ class Reconciler:
         live = await self._mirror.get(ref)
         if live is None or "deletionTimestamp" in live["metadata"]:
             return None
+        if not self._mirror.whole(WORKFLOW_CONTROLLER):
+            return ROLL_UP_SECONDS
         fault: Note | None = None
         revision = ""
         try:

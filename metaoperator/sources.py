@@ -6,9 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import jsonschema_rs
-
-from metaoperator.core import strictyaml
+from metaoperator.core import strictyaml, values
 from metaoperator.core.errors import Problem, TemplateError
 from metaoperator.core.model import Kind, TemplateSet
 from metaoperator.core.render import Program
@@ -54,7 +52,7 @@ def template_set(folder: Path) -> TemplateSet:
     about, schema = data["template.yaml"], data["values.schema.json"]
     problems += _about_faults(folder.name, about)
     try:
-        jsonschema_rs.validator_for(dict(schema))
+        values.validator(schema)
     except ValueError as exc:
         problems.append(Problem(where=f"{folder.name}/values.schema.json", what=f"not a JSON Schema: {exc}"))
     if problems:

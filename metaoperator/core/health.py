@@ -87,6 +87,8 @@ def _alive(pod: Manifest) -> bool:
 
 def _pod_troubles(pods: Sequence[Manifest]) -> Iterator[str]:
     for pod in sorted(pods, key=lambda item: str(item["metadata"]["name"])):
+        if "deletionTimestamp" in pod["metadata"]:
+            continue  # one that is on its way out says nothing about the one that follows
         status = pod.get("status") or {}
         for container in (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())):
             waiting = (container.get("state") or {}).get("waiting") or {}

@@ -19,6 +19,9 @@ MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
 MANAGED_BY: Final = "metaoperator"
 NAMESPACE_UID_ANNOTATION: Final = f"{GROUP}/namespace-uid"
 RENDERED_ANNOTATION: Final = f"{GROUP}/rendered"
+ACCOUNT_ANNOTATION: Final = f"{GROUP}/service-account-uid"
+"""On a pod template. A pod's token is bound to the UID of its ServiceAccount, and the kubelet keeps it for up to 48
+minutes across container restarts: a child whose account was made anew is locked out until its pod is replaced."""
 
 INSTANCE_ID_LABEL: Final = "workflows.argoproj.io/controller-instanceid"
 COMPLETED_LABEL: Final = "workflows.argoproj.io/completed"
@@ -75,6 +78,7 @@ class Reason(StrEnum):
     VALUES_INVALID = "ValuesInvalid"
     INSTANCE_ID_UNSUPPORTED = "InstanceIDUnsupported"
     CONFLICT = "Conflict"
+    WAITING = "Waiting"
     REJECTED = "Rejected"
     ARGO_CRDS_MISSING = "ArgoCRDsMissing"
     # Leaving

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from metaoperator.core import names
-from metaoperator.core.model import DEPLOYMENT, Manifest, Ref
+from metaoperator.core.model import DEPLOYMENT, SERVICE_ACCOUNT, Manifest, Ref
 from metaoperator.core.names import Reason
 
 
@@ -124,16 +124,36 @@ def build(
 ) -> tuple[Step, ...]:
     """Plan one namespace: the desired documents in their order, then what to prune, sorted.
 
-    `observed` holds the live objects that carry our label. Planning what was just applied keeps everything.
+    `observed` holds the live objects that carry our label. Planning what was just applied keeps everything. Workloads
+    are tied to the ServiceAccount that is observed, so that one that is made anew replaces their pods.
     """
-    steps = [_step(manifest, observed.get(Ref.of(manifest)), namespace_uid, answers) for manifest in desired]
-    wanted = {Ref.of(manifest) for manifest in desired}
+    accounts = {ref.name: live["metadata"]["uid"] for ref, live in observed.items() if ref.kind == SERVICE_ACCOUNT}
+    steps = [
+        _step(_tied(manifest, accounts), observed.get(Ref.of(manifest)), namespace_uid, answers) for manifest in desired
+    ]
+    wanted = {step.ref for step in steps}
     steps += [
         Step(verb=Verb.PRUNE, ref=ref, reason=Reason.PRUNED, message="no longer rendered", uid=live["metadata"]["uid"])
         for ref, live in sorted(observed.items())
         if ref not in wanted and is_ours(live, namespace_uid) and "deletionTimestamp" not in live["metadata"]
     ]
     return tuple(steps)
+
+
+def _tied(manifest: Manifest, accounts: Mapping[str, str]) -> Manifest:
+    if Ref.of(manifest).kind != DEPLOYMENT:
+        return manifest
+    spec: Mapping[str, Any] = manifest.get("spec") or {}
+    template: Mapping[str, Any] = spec.get("template") or {}
+    uid = accounts.get((template.get("spec") or {}).get("serviceAccountName", "default"))
+    if uid is None:
+        return manifest
+    meta: Mapping[str, Any] = template.get("metadata") or {}
+    annotations = {**(meta.get("annotations") or {}), names.ACCOUNT_ANNOTATION: uid}
+    return {
+        **manifest,
+        "spec": {**spec, "template": {**template, "metadata": {**meta, "annotations": annotations}}},
+    }
 
 
 def _step(manifest: Manifest, live: Manifest | None, namespace_uid: str, answers: Answers) -> Step:

@@ -57,7 +57,7 @@ class Program:
         """Render the set for one namespace.
 
         `ValuesError` and `TemplateError` carry every problem at once. Documents carry our mark, stand in the
-        order in which they are applied, and contain no null.
+        order in which they are applied, and no mapping in them holds a null.
         """
         merged = values.effective(self.template_set, fleet=fleet_values, namespace=namespace_values)
         context = {
