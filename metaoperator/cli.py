@@ -156,6 +156,8 @@ def render(
     output: str,
 ) -> None:
     """Show what NAMESPACE would get; no cluster is needed."""
+    if (why := optin.misnamed(namespace)) is not None:
+        raise ConfigError(f"{namespace!r} is no name of a namespace: {why}")
     if (why := optin.refusal(namespace, own_namespace=names.OPERATOR_NAMESPACE, denied=frozenset())) is not None:
         raise ConfigError(f"namespace {namespace} {why}, and is never served")
     programs = sources.programs((sources.shipped(), *templates))
@@ -181,7 +183,7 @@ def render(
 
 def _pairs(labels: Sequence[str]) -> dict[str, str]:
     pairs = [label.partition("=") for label in labels]
-    if wrong := [label for label, (_, sign, _) in zip(labels, pairs, strict=True) if not sign]:
+    if wrong := [label for label, (key, sign, _) in zip(labels, pairs, strict=True) if not (key and sign)]:
         raise ConfigError(f"--label wants KEY=VALUE, not {wrong[0]}")
     return {key: value for key, _, value in pairs}
 

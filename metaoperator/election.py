@@ -73,7 +73,10 @@ class Elector:
         if not self.leading:
             self._end()
         sent = asyncio.get_running_loop().time()
-        limit = self._cluster.gate.remaining() if self.leading else self._timing.renew
+        # One hung attempt must not use the whole term up: a second one may find a connection that works.
+        limit = min(2 * self._timing.retry, self._timing.renew)
+        if self.leading:
+            limit = min(limit, self._cluster.gate.remaining())
         try:
             async with asyncio.timeout(limit):
                 won = await self._take()

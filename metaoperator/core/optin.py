@@ -1,5 +1,6 @@
 """Is this namespace served, refused, leaving, or none of our business? One pure look at label and name."""
 
+import re
 from dataclasses import dataclass
 
 from metaoperator.core import names
@@ -43,6 +44,15 @@ def stage(namespace: Namespace | None, *, own_namespace: str, denied: frozenset[
     if (why := refusal(namespace.name, own_namespace=own_namespace, denied=denied)) is not None:
         return Refused(message=f"namespace {namespace.name} {why}: remove the label {names.OPT_IN_LABEL}")
     return Served(template=names.DEFAULT_TEMPLATE if value == names.DEFAULT_TEMPLATE_WORD else value)
+
+
+def misnamed(name: str) -> str | None:
+    """Say why the API server would take no namespace of this name (DNS-1123 label), or `None` where it would."""
+    if not 0 < len(name) <= 63:
+        return f"it has {len(name)} characters, 1 to 63 are allowed"
+    if not re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", name):
+        return "only a-z, 0-9 and - are allowed, and - neither first nor last"
+    return None
 
 
 def refusal(name: str, *, own_namespace: str, denied: frozenset[str]) -> str | None:
