@@ -3,13 +3,14 @@
 import json
 import os
 import tarfile
+from pathlib import Path
 
 import pytest
 
 from tests.cluster import oci
 
 
-def tree(root, *, order, mtime):
+def tree(root: Path, *, order: list[str], mtime: int) -> list[oci.Entry]:
     """Write a small package into `root`, its files made in the given order at the given time."""
     root.mkdir()
     for name in order:
@@ -22,7 +23,7 @@ def tree(root, *, order, mtime):
 
 
 @pytest.fixture
-def layers(tmp_path):
+def layers(tmp_path: Path) -> list[oci.Layer]:
     """One layer built twice: other folder, other order, other times."""
     one = tree(tmp_path / "one", order=["a/a.py", "b.py", "z.py"], mtime=1_000_000_000)
     two = tree(tmp_path / "two", order=["z.py", "b.py", "a/a.py"], mtime=1_500_000_000)
@@ -32,13 +33,15 @@ def layers(tmp_path):
     ]
 
 
-def test_a_layer_depends_on_names_and_content_only(layers):
+def test_a_layer_depends_on_names_and_content_only(layers: list[oci.Layer]) -> None:
+    """Who built it, where, when and in which order changes no byte."""
     one, two = layers
     assert (one.digest, one.diff_id) == (two.digest, two.diff_id)
     assert one.path.read_bytes() == two.path.read_bytes()
 
 
-def test_a_layer_holds_its_prefix_and_nobody_of_this_machine(layers):
+def test_a_layer_holds_its_prefix_and_nobody_of_this_machine(layers: list[oci.Layer]) -> None:
+    """Everything lies under the prefix, and belongs to root by number alone."""
     with tarfile.open(layers[0].path) as tar:
         members = tar.getmembers()
     assert [m.name for m in members] == [
@@ -47,7 +50,8 @@ def test_a_layer_holds_its_prefix_and_nobody_of_this_machine(layers):
     assert {(m.uid, m.gid, m.uname, m.gname, m.mtime) for m in members} == {(0, 0, "", "", 0)}
 
 
-def test_an_archive_is_the_same_each_time_and_keeps_its_name(layers, tmp_path):
+def test_an_archive_is_the_same_each_time_and_keeps_its_name(layers: list[oci.Layer], tmp_path: Path) -> None:
+    """Two builds give one digest, and the reference is found in the archive."""
     digests = [
         oci.oci_archive(tmp_path / f"{n}.tar", reference="example/operator:1", layers=[layer], config={"User": "1"})
         for n, layer in enumerate(layers)
@@ -57,7 +61,8 @@ def test_an_archive_is_the_same_each_time_and_keeps_its_name(layers, tmp_path):
     assert oci.names(tmp_path / "0.tar") == ["example/operator:1"]
 
 
-def test_every_blob_of_an_archive_lies_under_its_own_digest(layers, tmp_path):
+def test_every_blob_of_an_archive_lies_under_its_own_digest(layers: list[oci.Layer], tmp_path: Path) -> None:
+    """What an OCI reader checks before it believes a blob."""
     path = tmp_path / "image.tar"
     digest = oci.oci_archive(path, reference="example/operator:1", layers=layers[:1], config={})
     with tarfile.open(path) as tar:
@@ -69,7 +74,8 @@ def test_every_blob_of_an_archive_lies_under_its_own_digest(layers, tmp_path):
             assert len(data) == blob["size"]
 
 
-def test_a_docker_archive_keeps_its_name(tmp_path):
+def test_a_docker_archive_keeps_its_name(tmp_path: Path) -> None:
+    """The name that was asked for is the one that containerd will import."""
     layer = oci.tar_of(
         [oci.Entry(name="bin"), oci.Entry(name="bin/sh", data=b"#!"), oci.Entry(name="sh", link="bin/sh")]
     )

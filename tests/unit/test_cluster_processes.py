@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
@@ -11,7 +12,7 @@ from tests.cluster.processes import Process
 
 
 @pytest.fixture
-def child():
+def child() -> Iterator[subprocess.Popen[str]]:
     """A process that sleeps until it is told to go."""
     command = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as popen:
@@ -20,13 +21,14 @@ def child():
         popen.kill()
 
 
-def test_a_process_is_found_by_its_pid_and_is_alive(child):
+def test_a_process_is_found_by_its_pid_and_is_alive(child: subprocess.Popen[str]) -> None:
+    """Pid and start time together are the identity."""
     process = processes.find(child.pid)
     assert process is not None
     assert processes.alive(process)
 
 
-def test_another_start_time_is_another_process_and_gets_no_signal(child):
+def test_another_start_time_is_another_process_and_gets_no_signal(child: subprocess.Popen[str]) -> None:
     """The pid was given to somebody else since it was recorded."""
     now = processes.find(child.pid)
     recorded = Process(child.pid, now.started - 1)
@@ -36,7 +38,8 @@ def test_another_start_time_is_another_process_and_gets_no_signal(child):
     assert processes.alive(now)
 
 
-def test_stopping_ends_a_process_that_ignores_sigterm():
+def test_stopping_ends_a_process_that_ignores_sigterm() -> None:
+    """SIGTERM first, SIGKILL when that was not enough."""
     command = [
         sys.executable,
         "-c",
@@ -48,12 +51,13 @@ def test_stopping_ends_a_process_that_ignores_sigterm():
         assert popen.wait() == -signal.SIGKILL
 
 
-def test_a_zombie_counts_as_gone(child):
+def test_a_zombie_counts_as_gone(child: subprocess.Popen[str]) -> None:
     """A daemon's parent may never reap it, and waiting for its exit must end all the same."""
     process = processes.find(child.pid)
     assert processes.stop([process], grace=5) == []
     assert processes.find(child.pid) is None
 
 
-def test_a_pid_that_nobody_has_is_not_found():
+def test_a_pid_that_nobody_has_is_not_found() -> None:
+    """No process, no identity, no signal."""
     assert processes.find(2**22 + 1) is None
