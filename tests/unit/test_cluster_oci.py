@@ -10,7 +10,7 @@ import pytest
 from tests.cluster import oci
 
 
-def tree(root: Path, *, order: list[str], mtime: int) -> list[oci.Entry]:
+def tree(root: Path, *, order: list[str], mtime: int) -> Path:
     """Write a small package into `root`, its files made in the given order at the given time."""
     root.mkdir()
     for name in order:
