@@ -1,0 +1,233 @@
+"""The whole operator against a bad day: errors, cuts, kills, and two replicas that must never both write."""
+
+import asyncio
+import random
+from collections import Counter
+
+import pytest
+
+from tests.fake import FakeApiServer
+
+from .proxy import Proxy
+from .world import SIX, World, write_kubeconfig
+
+WRITES = ("apply", "create", "update", "patch", "delete")
+
+
+def creations(server: FakeApiServer) -> Counter[tuple[str, str, str]]:
+    """Count the answers 201 for each object of a child."""
+    return Counter(
+        (entry.namespace or "", entry.resource, entry.name or "")
+        for entry in server.audit.creations()
+        if entry.resource not in ("events", "leases") and entry.user_agent.startswith("metaoperator")
+    )
+
+
+def once_each(spaces: list[str]) -> dict[tuple[str, str, str], int]:
+    """Say what `creations` should be for fresh namespaces."""
+    wanted = {(space, f"{kind.lower()}s", name): 1 for space in spaces for kind, name in SIX}
+    return wanted | {(space, "workflowcontrollers", "workflow-controller"): 1 for space in spaces}
+
+
+def settled(world: World, server: FakeApiServer, spaces: list[str]) -> bool:
+    """Tell whether all children are whole and ready."""
+    return world.ready(*spaces) and world.whole(*spaces)
+
+
+async def storm(server: FakeApiServer, rng: random.Random, seconds: float) -> None:
+    """Let every third request or so go wrong."""
+    loop = asyncio.get_running_loop()
+    ends = loop.time() + seconds
+    while loop.time() < ends:
+        resource = rng.choice([None, None, *(f"{kind.lower()}s" for kind, _ in SIX), "workflowcontrollers", "namespaces"])
+        verb = rng.choice([None, WRITES, "get", ("list", "watch")])
+        times = rng.randrange(1, 5)
+        match rng.randrange(6):
+            case 0:
+                server.faults.answer(429, retry_after=rng.choice([None, 1, 3]), verb=verb, resource=resource, times=times)
+            case 1:
+                server.faults.answer(rng.choice([500, 503, 504]), verb=verb, resource=resource, times=times)
+            case 2:
+                server.faults.cut(verb=verb, resource=resource, times=times)
+            case 3:
+                server.faults.cut(after_effect=True, verb=verb, resource=resource, times=times)
+            case 4:
+                server.faults.slow(rng.uniform(0.1, 4), verb=verb, resource=resource, times=times)
+            case _:
+                server.cut_watches(rng.choice([None, "Deployment", "ConfigMap", "Namespace"]))
+        await asyncio.sleep(rng.uniform(0.05, 0.6))
+    server.faults.clear()
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_twenty_opt_ins_in_a_storm_end_well(world: World, server: FakeApiServer, seed: int) -> None:
+    """429, 500, cuts before and after the effect, slow answers: all is right in the end, and made exactly once."""
+    rng = random.Random(seed)
+    spaces = [f"team-{i}" for i in range(20)]
+    async with world.operator():
+        weather = asyncio.create_task(storm(server, rng, 40))
+        for each in spaces:
+            world.opt_in(each)
+            await asyncio.sleep(rng.uniform(0, 1.5))
+        await weather
+        await world.until(lambda: settled(world, server, spaces), 340)
+    assert creations(server) == once_each(spaces)
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_killed_at_random_points_and_started_anew(world: World, server: FakeApiServer, seed: int) -> None:
+    """SIGKILL in the middle of whatever it does: the next one ends it, and nothing is made twice."""
+    rng = random.Random(seed)
+    spaces = [f"team-{i}" for i in range(8)]
+    async with world.nature():
+        for life in range(5):
+            replica = world.start(f"life-{life}")
+            await world.until(lambda replica=replica: replica.leading, 40)  # type: ignore[misc]
+            for each in spaces[2 * life : 2 * life + 2]:
+                world.opt_in(each)
+            reached = len(server.audit) + rng.randrange(1, 40)
+            for _ in range(3000):
+                if len(server.audit) >= reached:
+                    break
+                await asyncio.sleep(0)
+            await asyncio.sleep(rng.choice([0, 0.0005, 0.1]))
+            await replica.kill()
+        last = world.start("last")
+        await world.until(lambda: settled(world, server, spaces), 60)
+        assert last.leading
+        assert creations(server) == once_each(spaces)
+        await asyncio.sleep(60)
+        server.audit.clear()
+        await asyncio.sleep(120)
+        assert world.writes() == []
+
+
+@pytest.mark.parametrize("seed", range(2))
+async def test_killed_during_opt_outs(world: World, server: FakeApiServer, seed: int) -> None:
+    """The way out is as safe to break off as the way in: the next one finds what is left by its mark."""
+    rng = random.Random(seed)
+    spaces = [f"team-{i}" for i in range(6)]
+    async with world.nature():
+        replica = world.start("first")
+        for each in spaces:
+            world.opt_in(each)
+        await world.until(lambda: settled(world, server, spaces))
+        for life in range(4):
+            for each in spaces[life : life + 1]:
+                world.opt_out(each)
+            reached = len(server.audit) + rng.randrange(2, 14)
+            for _ in range(3000):
+                if len(server.audit) >= reached:
+                    break
+                await asyncio.sleep(0.001)
+            await replica.kill()
+            replica = world.start(f"life-{life}")
+            await world.until(lambda replica=replica: replica.leading, 40)  # type: ignore[misc]
+        gone, stay = spaces[:4], spaces[4:]
+        await world.until(lambda: all(world.empty(each) and world.wfc(each) is None for each in gone), 120)
+        assert settled(world, server, stay)
+
+
+async def test_of_two_replicas_one_writes_and_the_other_takes_over(world: World, server: FakeApiServer) -> None:
+    """The leader is killed: the other goes on after the Lease, finds what was missed, and the dead one is silent."""
+    async with world.nature():
+        first = world.start("first")
+        await world.until(lambda: first.leading)
+        second = world.start("second")
+        world.opt_in("team-a")
+        await world.until(lambda: settled(world, server, ["team-a"]))
+        await asyncio.sleep(30)
+        assert not second.leading
+        await first.kill()
+        world.opt_in("team-b")
+        world.opt_out("team-a")
+        await world.until(lambda: second.leading, 20)
+        await world.until(lambda: settled(world, server, ["team-b"]) and world.wfc("team-a") is None)
+        assert not first.leading
+    assert creations(server) == once_each(["team-a", "team-b"])
+
+
+async def test_a_stopped_leader_hands_over_in_seconds_and_without_a_write(world: World, server: FakeApiServer) -> None:
+    """A rolling update of the operator: the next one leads within a retry."""
+    async with world.nature():
+        first = world.start("first")
+        world.opt_in("team-a")
+        await world.until(lambda: settled(world, server, ["team-a"]))
+        second = world.start("second")
+        await asyncio.sleep(30)
+        began = asyncio.get_running_loop().time()
+        await first.stop()
+        await world.until(lambda: second.leading, 10)
+        assert asyncio.get_running_loop().time() - began < 10
+        world.opt_in("team-b")
+        await world.until(lambda: settled(world, server, ["team-b"]), 10)
+
+
+async def test_a_leader_that_is_cut_off_never_writes_again(world: World, server: FakeApiServer) -> None:
+    """Its network freezes in the middle of work and comes back when another leads: none of its writes arrives late."""
+    async with Proxy(server.url).serve() as proxy, world.nature():
+        ours = world.kubeconfig
+        world.kubeconfig = write_kubeconfig(world.folder / "proxied", proxy.url)
+        first = world.start("first")
+        world.kubeconfig = ours
+        await world.until(lambda: first.leading)
+        second = world.start("second")
+        world.opt_in("team-a")
+        await world.until(lambda: settled(world, server, ["team-a"]))
+        await asyncio.sleep(20)
+        proxy.freeze()
+        world.opt_in("team-b")
+        server.delete("ConfigMap", "team-a", "workflow-controller-configmap")
+        await world.until(lambda: second.leading, 30)
+        assert not first.leading
+        await world.until(lambda: settled(world, server, ["team-a", "team-b"]), 30)
+        await asyncio.sleep(30)
+        server.audit.clear()
+        proxy.heal()
+        await asyncio.sleep(300)
+        assert second.leading
+        assert not first.leading
+        assert world.writes() == []
+
+
+@pytest.mark.parametrize("trouble", ["freeze", "refuse", "reset"])
+async def test_half_open_and_broken_connections_heal(world: World, server: FakeApiServer, trouble: str) -> None:
+    """R44: five minutes of silence, refusals or resets; what happened meanwhile is done within two minutes after."""
+    async with Proxy(server.url).serve() as proxy, world.nature():
+        world.kubeconfig = write_kubeconfig(world.folder / "proxied", proxy.url)
+        replica = world.start("one")
+        world.opt_in("team-a")
+        await world.until(lambda: settled(world, server, ["team-a"]))
+        if trouble == "reset":
+            for _ in range(20):
+                proxy.reset()
+                await asyncio.sleep(3)
+        else:
+            getattr(proxy, trouble)()
+            await asyncio.sleep(150)
+        world.opt_in("team-b")
+        world.opt_in("team-c")
+        server.delete("Deployment", "team-a", "workflow-controller")
+        if trouble != "reset":
+            await asyncio.sleep(150)
+            assert replica.operator._unhealthy()
+        proxy.heal()
+        await world.until(lambda: settled(world, server, ["team-a", "team-b", "team-c"]), 120)
+        await asyncio.sleep(60)
+        assert replica.operator._unhealthy() == []
+
+
+async def test_throttling_for_minutes_is_respected_and_outlived(world: World, server: FakeApiServer) -> None:
+    """R49: every write is answered 429 with Retry-After: 5: few requests, and an end as soon as it is over."""
+    spaces = [f"team-{i}" for i in range(10)]
+    async with world.operator() as one:
+        await world.until(lambda: one.leading)
+        fault = server.faults.answer(429, retry_after=5, verb=("apply", "create"), times=10**6)
+        for each in spaces:
+            world.opt_in(each)
+        await asyncio.sleep(120)
+        refused = [entry for entry in server.audit if entry.code == 429]
+        assert len(refused) <= len(spaces) * 120 / 5
+        fault.release()
+        await world.until(lambda: settled(world, server, spaces), 330)
+    assert creations(server) == once_each(spaces)
