@@ -6,7 +6,7 @@ import os
 import ssl
 import subprocess
 import time
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -121,17 +121,15 @@ class Api:
 
     def bearer_kubeconfig(self, token: str) -> Path:
         """Write a kubeconfig for the holder of `token`; the caller removes it."""
+        authority = b64encode(self._authority.encode()).decode()
         config = {
             "apiVersion": "v1",
             "kind": "Config",
             "current-context": "e2e",
             "contexts": [{"name": "e2e", "context": {"cluster": "e2e", "user": "e2e"}}],
-            "clusters": [{"name": "e2e", "cluster": {"server": self.server, "certificate-authority-data": ""}}],
+            "clusters": [{"name": "e2e", "cluster": {"server": self.server, "certificate-authority-data": authority}}],
             "users": [{"name": "e2e", "user": {"token": token}}],
         }
-        from base64 import b64encode  # noqa: PLC0415
-
-        config["clusters"][0]["cluster"]["certificate-authority-data"] = b64encode(self._authority.encode()).decode()  # type: ignore[index]
         with NamedTemporaryFile("w", suffix=".kubeconfig", delete=False) as file:
             json.dump(config, file)
         return Path(file.name)

@@ -113,10 +113,13 @@ def _assert_damaged_or_told(namespaces: Namespaces, name: str, wanted: Any, befo
 def test_what_was_deleted_is_made_anew(what: str, served: str, namespaces: Namespaces, kubectl: Kubectl) -> None:
     """With the same content; only a new UID tells that it was gone."""
     wanted = _content(namespaces, served)
+    uids = {item and item["metadata"]["uid"] for item in namespaces.objects(served).values()}
 
     kubectl("delete", *DELETED[what], "-n", served)
 
     _repaired(namespaces, served, wanted)
+    new = {item and item["metadata"]["uid"] for item in namespaces.objects(served).values()} - uids
+    assert len(new) == 1, "exactly what was deleted is another object now"
 
 
 def test_the_child_works_on_when_its_account_was_made_anew(

@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from tests.e2e import workflows
 from tests.e2e.local import OPERATOR, Api, Kubectl, condition, eventually
 from tests.e2e.namespaces import Namespaces, versions
 
@@ -68,8 +69,6 @@ def test_namespaces_of_the_system_and_our_own_are_refused_with_a_reason(
         time.sleep(2)  # anything that it did all the same would be there by now
         assert namespaces.row(name) is None
         assert not any(namespaces.objects(name).values())
-        from tests.e2e import workflows  # noqa: PLC0415
-
         made = kubectl.json(
             "create", "-n", name, "--dry-run=server", "-f", "-", stdin=workflows.one_step("refused", suspended=True)
         )
