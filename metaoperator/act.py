@@ -111,22 +111,24 @@ class Actor:
         return step
 
     async def _apply(self, step: Step) -> Step:
+        try:
+            return await self._force(step)
+        except Invalid:
+            if not await self._overrule(step):
+                raise
+        return await self._force(step)
+
+    async def _force(self, step: Step) -> Step:
         assert step.manifest is not None
         # The UID keeps a forced apply from hitting an object that took the name since we looked: it is Invalid then.
-        meta = {**step.manifest["metadata"], "uid": step.uid}
-        body = {**step.manifest, "metadata": meta}
+        body = {**step.manifest, "metadata": {**step.manifest["metadata"], "uid": step.uid}}
         if step.reason is Reason.DRIFT:
             would, _ = await self._cluster.apply(body, force=True, dry_run=True)
             live = await self._cluster.get(step.ref)
             if live is not None and plan.answer(step.manifest, would) == plan.answer(step.manifest, live):
                 self._remember(step.manifest, live)
-                return Step(verb=Verb.KEEP, ref=step.ref, reason=Reason.SETTLED, uid=step.uid)
-        try:
-            await self._applied(body, force=True)
-        except Invalid:
-            if not await self._overrule(step):
-                raise
-            await self._applied(body, force=True)
+                return replace(step, verb=Verb.KEEP, reason=Reason.SETTLED)
+        await self._applied(body, force=True)
         return step
 
     async def _overrule(self, step: Step) -> bool:

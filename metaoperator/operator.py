@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 
 SILENCE_SECONDS: Final = 180.0
 STUCK_SECONDS: Final = 30.0
+LOGIN_SECONDS: Final = 300.0
 KOPF_RESTARTS: Final = 5
 KOPF_WINDOW: Final = 600.0
 
@@ -66,6 +67,8 @@ class Operator:
             timing=settings.timing,
             on_start=self._lead,
         )
+        self._handed_at: float | None = None
+        self._login_pauses = iter(handlers.JitteredForever(1, 30))
         self._kopf_ready = asyncio.Event()
         self._stop = asyncio.Event()
 
@@ -175,11 +178,19 @@ class Operator:
         await asyncio.Event().wait()
 
     async def _login(self, **_: Any) -> kopf.ConnectionInfo:
-        """Give kopf the credentials that our own client uses, to be asked for again before they go stale."""
-        if self._kopf_ready.is_set():  # asked again: they are old, or were not accepted
+        """Give kopf the credentials that our own client uses, to be asked for again before they go stale.
+
+        kopf asks again at each 401 and repeats at once: who asks again soon has to wait, longer each time.
+        """
+        if self._handed_at is not None:
             await self._cluster.renew_credentials()
+            if asyncio.get_running_loop().time() - self._handed_at < LOGIN_SECONDS / 2:
+                await asyncio.sleep(next(self._login_pauses))
+            else:
+                self._login_pauses = iter(handlers.JitteredForever(1, 30))
+        self._handed_at = asyncio.get_running_loop().time()
         found = await self._cluster.credentials()
-        expiration = datetime.now(UTC) + timedelta(minutes=5)
+        expiration = datetime.now(UTC) + timedelta(seconds=LOGIN_SECONDS)
         return kopf.ConnectionInfo(**found, expiration=expiration)
 
     # ---- names

@@ -289,7 +289,6 @@ class _Refused(set[str]):
         return self.tries > 200
 
 
-@pytest.mark.xfail(strict=True, reason="P10: kopf asks again without a pause while its token is refused")
 async def test_refused_credentials_are_no_flood(world: World, server: FakeApiServer) -> None:
     """A token is refused for half a minute: kopf and informers ask a few times each, with pauses that grow."""
     async with world.operator():

@@ -233,3 +233,32 @@ async def test_results_are_counted() -> None:
         for result in ("ok", "retry", "terminal")
     }
     assert counted == {"ok": 1.0, "retry": 1.0, "terminal": 1.0}
+
+
+@pytest.mark.xfail(strict=True, reason="P11: an overdue name that may not be run is looked at a hundred times a second")
+@pytest.mark.parametrize("why", ["not leading", "full"])
+async def test_waiting_to_be_allowed_costs_nothing(why: str) -> None:
+    """A follower, and a worker with all hands full, look about once a second whether that has changed."""
+    bench = Bench(width=1)
+    asked = 0
+
+    def may() -> bool:
+        nonlocal asked
+        asked += 1
+        return bench.may
+
+    bench.worker = Worker(bench._run, may_run=may, width=2, registry=CollectorRegistry())
+    turns: set[float] = set()
+    if why == "full":
+        bench.does |= dict.fromkeys(("a", "b"), asyncio.Event().wait)  # type: ignore[arg-type]
+        bench.worker.ask("a")
+        bench.worker.ask("b")
+    else:
+        bench.may = False
+    async with bench.working():
+        bench.worker.ask("team-a", 1.0)
+        for _ in range(600):
+            await asyncio.sleep(0.1)
+            turns.add(bench.worker.turned_at)
+        # What turns every hundredth of a second is seen at another moment each time.
+        assert len(turns) <= 70
