@@ -3,8 +3,6 @@
 import asyncio
 from collections import Counter
 
-import pytest
-
 from metaoperator.mirror import COMPARE_SECONDS
 from tests.fake import FakeApiServer
 
@@ -32,10 +30,6 @@ async def test_a_settled_fleet_is_neither_written_nor_read(world: World, server:
     assert len(reads) <= 3 * (seconds // (COMPARE_SECONDS * 0.9) + 1)
 
 
-P7 = pytest.mark.xfail(strict=True, reason="P7: counts of a ControllerTemplate begin at 0 after a start")
-
-
-@P7
 async def test_a_restart_on_a_settled_fleet_writes_nothing(world: World, server: FakeApiServer) -> None:
     """A new process finds everything as it should be, and says nothing."""
     async with world.nature():
@@ -54,7 +48,6 @@ async def test_a_restart_on_a_settled_fleet_writes_nothing(world: World, server:
     assert gets == {"namespaces": 5, "workflowcontrollers": 5, "controllertemplates": 1}
 
 
-@P7
 async def test_a_killed_operator_is_followed_without_a_write(world: World, server: FakeApiServer) -> None:
     """After SIGKILL the next one waits for the Lease, and then finds nothing to do."""
     async with world.nature():
