@@ -70,10 +70,11 @@ class Worker:
                     running.add(task)
                     task.add_done_callback(running.discard)
                     task.add_done_callback(lambda _: self._wake.set())
-                await self._sleep(loop)
+                # A delayed name that may not be run now is no reason to wake.
+                may_run = len(running) < self._width and self._may_run()
+                await self._sleep(loop, self._queue.next_due() if may_run else None)
 
-    async def _sleep(self, loop: asyncio.AbstractEventLoop) -> None:
-        due = self._queue.next_due()
+    async def _sleep(self, loop: asyncio.AbstractEventLoop, due: float | None) -> None:
         pause = 1.0 if due is None else min(1.0, max(0.0, due - loop.time()))
         try:
             async with asyncio.timeout(max(pause, 0.01)):

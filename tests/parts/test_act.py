@@ -136,7 +136,9 @@ async def test_a_port_edited_under_its_name_is_put_right(world: World, server: F
     await act(world, step(Verb.CREATE, rendered()))
     live = server.get("Service", "default", "a")
     assert live is not None
-    server.patch("Service", "default", "a", {"spec": {"ports": [{"name": "metrics", "port": 1}]}}, manager="kubectl-edit")
+    server.patch(
+        "Service", "default", "a", {"spec": {"ports": [{"name": "metrics", "port": 1}]}}, manager="kubectl-edit"
+    )
     # The fake does not know that two ports of one name are invalid; a real API server says so.
     server.faults.answer(422, message="Duplicate value: metrics", verb="apply", resource="services")
     outcome, _ = await act(world, step(Verb.APPLY, rendered(), uid=live["metadata"]["uid"], reason=Reason.DRIFT))
@@ -144,5 +146,3 @@ async def test_a_port_edited_under_its_name_is_put_right(world: World, server: F
     live = server.get("Service", "default", "a")
     assert live is not None
     assert [port["port"] for port in live["spec"]["ports"]] == [9090]
-
-

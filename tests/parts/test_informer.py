@@ -194,9 +194,7 @@ async def test_a_cut_stream_goes_on_where_it_was(maps: World, server: FakeApiSer
 
 
 @pytest.mark.parametrize("code", [500, 503, 504])
-async def test_other_error_events_resume_from_the_last_version(
-    maps: World, server: FakeApiServer, code: int
-) -> None:
+async def test_other_error_events_resume_from_the_last_version(maps: World, server: FakeApiServer, code: int) -> None:
     """K4: `etcdserver: leader changed` and its like end a stream, not the informer; nothing is listed anew."""
     async with watching(maps) as watched:
         await maps.until(lambda: server.audit.select(verb="watch", resource="configmaps"))
@@ -447,9 +445,7 @@ async def test_a_projection_of_none_leaves_the_object_out(maps: World) -> None:
         await maps.until(lambda: watched.told == [("made", "a"), ("gone", "a")])
 
 
-async def test_a_projection_that_fails_does_not_end_the_informer(
-    maps: World, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_projection_that_fails_does_not_end_the_informer(maps: World, caplog: pytest.LogCaptureFixture) -> None:
     """A bug is logged with its traceback, and the store is right once it no longer strikes."""
     broken = True
 

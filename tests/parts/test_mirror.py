@@ -201,9 +201,7 @@ async def test_a_compare_that_fails_half_way_drops_nothing(glass: Glass, server:
     assert glass.gets() == 2
 
 
-async def test_it_compares_every_ten_minutes_whatever_fails(
-    glass: Glass, world: World, server: FakeApiServer
-) -> None:
+async def test_it_compares_every_ten_minutes_whatever_fails(glass: Glass, world: World, server: FakeApiServer) -> None:
     """A failed compare is followed by the next; a lost change is found within two of them."""
     task = asyncio.create_task(glass.mirror.run())
     server.faults.answer(503, verb="list", resource="namespaces")
@@ -227,5 +225,3 @@ def real_answers_first(server: FakeApiServer) -> list[Manifest | None]:
 
     server._answer = answer  # type: ignore[assignment,method-assign]
     return answers
-
-

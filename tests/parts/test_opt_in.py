@@ -20,7 +20,9 @@ DRIFT: dict[tuple[str, str], dict[str, Any]] = {
     ("RoleBinding", "workflow-controller"): {"subjects": []},
     ("RoleBinding", "workflow-executor"): {"subjects": None},
     ("Service", "workflow-controller-metrics"): {"spec": {"selector": {"app.kubernetes.io/instance": "else"}}},
-    ("ServiceAccount", "workflow-controller"): {"metadata": {"annotations": {names.RENDERED_ANNOTATION: "0123456789abcdef"}}},
+    ("ServiceAccount", "workflow-controller"): {
+        "metadata": {"annotations": {names.RENDERED_ANNOTATION: "0123456789abcdef"}}
+    },
 }
 
 
@@ -306,6 +308,32 @@ async def test_paused_writes_nothing_and_says_so(world: World, server: FakeApiSe
         assert not world.whole("team-a")
         world.spec("team-a", paused=None)
         await world.until(lambda: world.whole("team-a") and world.ready("team-a"))
+
+
+async def test_a_deleted_row_comes_back_and_the_child_does_not_notice(world: World, server: FakeApiServer) -> None:
+    """Somebody deletes the WorkflowController of a served namespace: made anew, and no object of the child moves."""
+    async with world.operator():
+        world.opt_in("team-a")
+        await world.until(lambda: world.ready("team-a"))
+        before = _all(server, "team-a")
+        server.delete("WorkflowController", "team-a", "workflow-controller")
+        await world.until(lambda: world.ready("team-a"), 5)
+        await asyncio.sleep(60)
+        assert _all(server, "team-a") == before
+
+
+async def test_a_lost_status_is_written_again_and_nothing_else(world: World, server: FakeApiServer) -> None:
+    """Status is a view: losing it loses nothing."""
+    async with world.operator():
+        world.opt_in("team-a")
+        await world.until(lambda: world.ready("team-a"))
+        await asyncio.sleep(60)
+        server.audit.clear()
+        server.patch("WorkflowController", "team-a", "workflow-controller", {"status": None}, sub="status")
+        await world.until(lambda: world.ready("team-a"), 5)
+        await asyncio.sleep(60)
+    assert {(e.resource, e.subresource) for e in world.writes()} <= {("workflowcontrollers", "status"), ("events", "")}
+    assert len([e for e in world.writes() if e.subresource]) == 1
 
 
 async def test_a_workflow_controller_made_by_a_person_is_filled_in_and_served(world: World) -> None:

@@ -27,9 +27,7 @@ def gone(world: World, namespace: str) -> bool:
 
 
 @pytest.mark.parametrize("value", [None, "disabled", ""], ids=["removed", "disabled", "empty"])
-async def test_opting_out_drains_and_removes_in_order(
-    world: World, server: FakeApiServer, value: str | None
-) -> None:
+async def test_opting_out_drains_and_removes_in_order(world: World, server: FakeApiServer, value: str | None) -> None:
     """Unfinished Workflows are waited for; then the Deployment goes, its pods, the Lease and the rest, last the row."""
     async with world.operator():
         await served(world, "team-a")
@@ -53,12 +51,12 @@ async def test_opting_out_drains_and_removes_in_order(
     assert order[-1] == "WorkflowController"
     deletions = server.audit.select(verb="delete")
     assert [entry.code for entry in deletions] == [200] * 8
-    assert all((entry.body or {}).get("preconditions", {}).get("uid") for entry in deletions if entry.resource != "leases")
+    assert all(
+        (entry.body or {}).get("preconditions", {}).get("uid") for entry in deletions if entry.resource != "leases"
+    )
 
 
-async def test_the_childs_configuration_stays_until_its_last_pod_is_gone(
-    world: World, server: FakeApiServer
-) -> None:
+async def test_the_childs_configuration_stays_until_its_last_pod_is_gone(world: World, server: FakeApiServer) -> None:
     """A child that loses its ConfigMap or its permissions dies in the middle of its work: they outlive its pods."""
     async with world.operator():
         await served(world, "team-a")
@@ -74,9 +72,7 @@ async def test_the_childs_configuration_stays_until_its_last_pod_is_gone(
         await world.until(lambda: gone(world, "team-a"), 30)
 
 
-async def test_a_workflow_submitted_while_the_last_one_ends_is_waited_for(
-    world: World, server: FakeApiServer
-) -> None:
+async def test_a_workflow_submitted_while_the_last_one_ends_is_waited_for(world: World, server: FakeApiServer) -> None:
     """Zero unfinished Workflows is confirmed by the API server itself before anything is removed."""
     async with world.operator():
         await served(world, "team-a")

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from typing import Any
 
 from metaoperator.mirror import COMPARE_SECONDS
 from tests.fake import FakeApiServer
@@ -28,6 +29,23 @@ async def test_a_settled_fleet_is_neither_written_nor_read(world: World, server:
     assert {(entry.verb, entry.resource) for entry in reads} == compared
     assert all("as=PartialObjectMetadata" in entry.accept for entry in reads)
     assert len(reads) <= 3 * (seconds // (COMPARE_SECONDS * 0.9) + 1)
+
+
+async def test_a_follower_watches_and_does_nothing_else(world: World, server: FakeApiServer) -> None:
+    """While the leader works, the other replica neither reads nor writes: it looks at the Lease."""
+    async with world.nature():
+        first = world.start("first")
+        await world.until(lambda: first.leading)
+        second = world.start("second")
+        await world.until(second.operator._kopf_ready.is_set)
+        await asyncio.sleep(5)
+        second.operator._cluster._send = _counted(second.operator._cluster._send)  # type: ignore[method-assign]
+        for each in SPACES:
+            world.opt_in(each)
+        await world.until(lambda: world.ready(*SPACES))
+        await asyncio.sleep(60)
+        sent = second.operator._cluster._send.sent  # type: ignore[attr-defined]
+    assert {path for path in sent if "/leases/metaoperator" not in path and "watch" not in path} == set()
 
 
 async def test_a_restart_on_a_settled_fleet_writes_nothing(world: World, server: FakeApiServer) -> None:
@@ -70,7 +88,11 @@ async def test_status_is_written_once_per_change(world: World, server: FakeApiSe
         world.opt_in("team-a")
         await world.until(lambda: world.ready("team-a"))
         await asyncio.sleep(120)
-    told = [e.body["status"]["conditions"] for e in server.audit.writes() if e.resource == "workflowcontrollers" and e.subresource and e.body]
+    told = [
+        e.body["status"]["conditions"]
+        for e in server.audit.writes()
+        if e.resource == "workflowcontrollers" and e.subresource and e.body
+    ]
     ready = [[(c["type"], c["status"], c["reason"]) for c in conditions] for conditions in told]
     assert len(ready) == len({tuple(each) for each in ready})
     assert len(ready) <= 4
@@ -120,3 +142,13 @@ async def test_a_stale_lease_is_told_without_any_event(world: World) -> None:
         await world.until(lambda: world.condition("team-a") == ("False", "LeaseStale"), 25)
         del world.controller.renew  # type: ignore[method-assign]
         await world.until(lambda: world.ready("team-a"), 10)
+
+
+def _counted(send: Any) -> Any:
+    async def counted(method: str, path: str, query: dict[str, str], *more: Any) -> Any:
+        if "watch" not in query:
+            sent.append(f"{method} {path}")
+        return await send(method, path, query, *more)
+
+    counted.sent = sent = []  # type: ignore[attr-defined]
+    return counted

@@ -45,12 +45,16 @@ async def storm(server: FakeApiServer, rng: random.Random, seconds: float) -> No
     loop = asyncio.get_running_loop()
     ends = loop.time() + seconds
     while loop.time() < ends:
-        resource = rng.choice([None, None, *(f"{kind.lower()}s" for kind, _ in SIX), "workflowcontrollers", "namespaces"])
+        resource = rng.choice(
+            [None, None, *(f"{kind.lower()}s" for kind, _ in SIX), "workflowcontrollers", "namespaces"]
+        )
         verb = rng.choice([None, WRITES, "get", ("list", "watch")])
         times = rng.randrange(1, 5)
         match rng.randrange(6):
             case 0:
-                server.faults.answer(429, retry_after=rng.choice([None, 1, 3]), verb=verb, resource=resource, times=times)
+                server.faults.answer(
+                    429, retry_after=rng.choice([None, 1, 3]), verb=verb, resource=resource, times=times
+                )
             case 1:
                 server.faults.answer(rng.choice([500, 503, 504]), verb=verb, resource=resource, times=times)
             case 2:

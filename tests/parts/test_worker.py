@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 
@@ -133,7 +134,7 @@ async def test_failures_back_off_to_five_minutes() -> None:
         bench.worker.ask("team-a")
         await asyncio.sleep(2400)
     times = bench.times("team-a")
-    pauses = [after - before for before, after in zip(times, times[1:], strict=False)]
+    pauses = [after - before for before, after in itertools.pairwise(times)]
     assert pauses[0] < 1.1
     assert all(150 <= pause <= 302 for pause in pauses[11:])
 

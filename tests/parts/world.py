@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
@@ -40,6 +41,11 @@ MARK = f"{names.MANAGED_BY_LABEL}={names.MANAGED_BY}"
 ALONE = Timing(duration=60, renew=40, retry=10)
 """For a replica without rivals: hours of virtual time cost a fifth of the renewals."""
 _CRDS = Path(__file__).parents[2] / "manifests" / "fleet" / "crds"
+
+
+@functools.cache
+def _definition(name: str) -> Manifest:
+    return yaml.safe_load((_CRDS / f"{name}.yaml").read_text())  # type: ignore[no-any-return]
 
 
 def write_kubeconfig(path: Path, url: str, token: str = TOKEN) -> Path:
@@ -116,7 +122,7 @@ class World:
         self._count = itertools.count(1)
         self._replicas: list[Replica] = []
         for each in ("controllertemplates", "workflowcontrollers"):
-            server.define(yaml.safe_load((_CRDS / f"{each}.yaml").read_text()))
+            server.define(_definition(each))
         self.namespace("metaoperator")
         self.template("default")
 
