@@ -45,8 +45,12 @@ arch: $(READY) ## the architecture, as import contracts
 	@$(VENV)/bin/lint-imports --no-logo >$(VENV)/arch.log 2>&1 || { cat $(VENV)/arch.log; exit 1; }
 
 .PHONY: unit
-unit: $(READY) ## unit and golden tests, and the parts against the fake API server
-	@$(PY) -m pytest -q tests/unit tests/golden tests/parts
+unit: $(READY) ## unit and golden tests
+	@$(PY) -m pytest -q tests/unit tests/golden
+
+.PHONY: parts
+parts: $(READY) ## the parts, and whole operators, against the fake API server
+	@$(PY) -m pytest -q tests/parts tests/fake
 
 .PHONY: golden
 golden: $(READY) ## rewrite the golden files; the diff is what gets reviewed
@@ -100,7 +104,7 @@ readme: $(READY) ## run README's shell blocks unchanged, in an empty directory, 
 real: contract e2e
 
 .PHONY: test
-test: check image ## everything; what CI runs
+test: check parts image ## everything; what CI runs
 	@$(WITH_CLUSTER) $(MAKE) --no-print-directory real
 	@METAOPERATOR_TEST=1 $(MAKE) --no-print-directory readme
 

@@ -254,8 +254,8 @@ async def test_a_deleted_deployment_takes_everything_along(server: FakeApiServer
 
 async def test_the_product_client_works_unchanged(server: FakeApiServer, tmp_path: Path) -> None:
     """`kubernetes.aio` and its dynamic client discover, apply and read."""
-    from kubernetes.aio import client, config  # noqa: PLC0415
-    from kubernetes.aio.dynamic import DynamicClient  # noqa: PLC0415
+    from kubernetes.aio import client, config
+    from kubernetes.aio.dynamic import DynamicClient
 
     server.tokens = {"secret"}
     settings = client.Configuration()
@@ -273,7 +273,7 @@ async def test_the_product_client_works_unchanged(server: FakeApiServer, tmp_pat
 
 async def test_a_kopf_operator_runs_against_it(server: FakeApiServer) -> None:
     """It discovers, lists with a wire selector, watches, writes nothing; leaving the selector is DELETED."""
-    import kopf  # noqa: PLC0415
+    import kopf
 
     seen: list[tuple[str | None, str]] = []
     registry = kopf.OperatorRegistry()
