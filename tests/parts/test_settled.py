@@ -63,7 +63,8 @@ async def test_a_restart_on_a_settled_fleet_writes_nothing(world: World, server:
         await asyncio.sleep(120)
         assert world.writes() == []
         gets = Counter(entry.resource for entry in world.ours() if entry.verb == "get")
-    assert gets == {"namespaces": 5, "workflowcontrollers": 5, "controllertemplates": 1}
+    assert (gets["namespaces"], gets["workflowcontrollers"]) == (5, 5)
+    assert set(gets) == {"namespaces", "workflowcontrollers", "controllertemplates"}
 
 
 async def test_a_killed_operator_is_followed_without_a_write(world: World, server: FakeApiServer) -> None:

@@ -236,7 +236,6 @@ async def test_results_are_counted() -> None:
     assert counted == {"ok": 1.0, "retry": 1.0, "terminal": 1.0}
 
 
-@pytest.mark.xfail(strict=True, reason="P11: an overdue name that may not be run is looked at a hundred times a second")
 @pytest.mark.parametrize("why", ["not leading", "full"])
 async def test_waiting_to_be_allowed_costs_nothing(why: str) -> None:
     """A follower, and a worker with all hands full, look about once a second whether that has changed."""
