@@ -116,7 +116,8 @@ class Actor:
         except Invalid:
             if not await self._overrule(step):
                 raise
-        return await self._force(step)
+        await self._force(step)
+        return step
 
     async def _force(self, step: Step) -> Step:
         assert step.manifest is not None

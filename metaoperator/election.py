@@ -103,6 +103,9 @@ class Elector:
         live = await self._cluster.get(self._ref)
         try:
             if live is None:
+                waited = asyncio.get_running_loop().time() - self._seen_at
+                if not self.leading and self._seen is not None and waited <= self._timing.duration:
+                    return False  # somebody deleted it; who held it leads until its term ends
                 await self._cluster.create(self._lease(None), fenced=False)
                 return True
             # What others wait for begins when they *see* a renewal: the answer may be long on its way.

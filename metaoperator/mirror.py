@@ -36,6 +36,7 @@ class Mirror:
         self._changed = changed
         self._copies: dict[Ref, Manifest | None] = {}
         self._heard: dict[Ref, str] = {}
+        self._reading: dict[Ref, asyncio.Lock] = {}
         self._listed = False
 
     def saw(self, ref: Ref, resource_version: str) -> bool:
@@ -48,15 +49,19 @@ class Mirror:
         return True
 
     async def get(self, ref: Ref) -> Manifest | None:
-        """Hand out the copy, reading it anew if anything was heard since."""
-        if ref not in self._copies:
-            self._heard.pop(ref, None)
-            live = await self._cluster.get(ref)
-            # Something heard while the answer was on its way may be newer than the answer.
-            if ref in self._heard and (live is None or live["metadata"]["resourceVersion"] != self._heard[ref]):
-                return live
-            self._copies[ref] = live
-        return self._copies[ref]
+        """Hand out the copy, reading it anew if anything was heard since; who asks meanwhile waits for one GET."""
+        if ref in self._copies:
+            return self._copies[ref]
+        async with self._reading.setdefault(ref, asyncio.Lock()):
+            if ref not in self._copies:
+                self._heard.pop(ref, None)
+                live = await self._cluster.get(ref)
+                # Something heard while the answer was on its way may be newer than the answer.
+                if ref in self._heard and (live is None or live["metadata"]["resourceVersion"] != self._heard[ref]):
+                    return live
+                self._heard.pop(ref, None)
+                self._copies[ref] = live
+            return self._copies[ref]
 
     def learn(self, live: Manifest) -> None:
         """Take over what a write answered, unless something newer was heard of while it was on its way."""
@@ -71,6 +76,8 @@ class Mirror:
         """Drop the copy, and what was heard."""
         self._copies.pop(ref, None)
         self._heard.pop(ref, None)
+        if (lock := self._reading.get(ref)) is not None and not lock.locked():
+            del self._reading[ref]
 
     def whole(self, kind: Kind) -> bool:
         """Tell whether every object of a kind that is known to be there has been read: until then, count nothing."""
