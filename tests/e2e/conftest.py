@@ -16,7 +16,18 @@ from tests.e2e.local import AUDIT_LOG, KUBECONFIG, LOGS, OPERATOR, Api, Kubectl,
 from tests.e2e.namespaces import Namespaces
 
 # Cheap ones first, then those that take the operator away.
-ORDER = ("images", "serving", "drift", "conflict", "optout", "stays_out", "takeover", "killed", "uninstalled")
+ORDER = (
+    "images",
+    "serving",
+    "conflict",
+    "drift",
+    "stays_out",
+    "conflict_ends",
+    "optout",
+    "takeover",
+    "killed",
+    "uninstalled",
+)
 ODD_NAMES = ("null", "0123", "1e3", "on")
 """Namespaces whose names are something else than text in careless YAML."""
 
@@ -107,6 +118,13 @@ def held(namespaces: Namespaces, kubectl: Kubectl) -> Held:
     foreign = kubectl.json("get", "serviceaccount", "workflow-controller", "-n", name)
     namespaces.label(name, "enabled")
     return Held(namespace=name, foreign=foreign)
+
+
+@pytest.fixture(scope="session")
+def freed(held: Held, kubectl: Kubectl) -> str:
+    """Take the foreign object away; returns the namespace."""
+    kubectl("delete", "serviceaccount", "workflow-controller", "-n", held.namespace)
+    return held.namespace
 
 
 @pytest.hookimpl(hookwrapper=True)

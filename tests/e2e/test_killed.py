@@ -84,15 +84,22 @@ def test_twenty_opt_ins_survive_four_kills_with_one_create_for_each_object(
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=30) == 0
 
+    entries = list(audit.writes(mark))
+    # A client that is killed while its request is on the way leaves this answer, whether the object was stored or not.
+    cut = [
+        entry for entry in entries if code(entry) == 504 and "context canceled" in entry["responseStatus"]["message"]
+    ]
     made = _creates(audit, mark)
     wanted = {
         *((resource.rpartition("/")[2], name, each) for resource, each in OBJECTS for name in NAMES),
         *(("workflowcontrollers", name, "workflow-controller") for name in NAMES),
     }
-    assert set(made) == wanted
+    assert set(made) | {target(entry) for entry in cut if target(entry) in wanted} == wanted
     assert set(made.values()) == {1}, {key: count for key, count in made.items() if count != 1}
-    refused = [told(entry) for entry in audit.writes(mark) if code(entry) >= 400]
-    assert not refused, "\n".join(refused)
+    # What is there and was never deleted was created once: this covers what a kill left without an answer 201.
+    assert all(all(namespaces.objects(name).values()) for name in NAMES)
+    odd = [told(entry) for entry in entries if entry["verb"] == "delete" or (code(entry) >= 400 and entry not in cut)]
+    assert not odd, "\n".join(odd)
     with log.open("rb") as file:
         file.seek(begin)
         levels = Counter(json.loads(line)["level"].lower() for line in file if line.startswith(b"{"))

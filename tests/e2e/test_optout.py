@@ -1,5 +1,6 @@
 """Opting out leaves nothing behind, and touches nothing that is not ours."""
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -59,22 +60,18 @@ def surroundings(namespaces: Namespaces, kubectl: Kubectl) -> Iterator[None]:
 
 
 def _still(api: Api) -> snapshot.Snapshot:
-    """Take a snapshot when nothing moves any more of what earlier tests left to be cleaned up."""
-
-    def twice() -> snapshot.Snapshot:
-        first = snapshot.take(api, touched=[LEAVING])
-        assert not any("deletionTimestamp" in item["metadata"] for item in first.values()), "something is being deleted"
-        return first
-
-    last = eventually(twice)
+    """Take a snapshot when nothing moves any more of what earlier tests left to be cleaned up and counted."""
 
     def settled() -> snapshot.Snapshot:
-        nonlocal last
-        before, last = last, eventually(twice)
-        assert not (apart := snapshot.differences(before, last)), "\n".join(apart)
+        first = snapshot.take(api, touched=[LEAVING])
+        going = ["/".join(key) for key, item in first.items() if "deletionTimestamp" in item["metadata"]]
+        assert not going, f"being deleted: {going}"
+        time.sleep(8)  # a ControllerTemplate's counts are written five seconds after what they count
+        last = snapshot.take(api, touched=[LEAVING])
+        assert not (apart := snapshot.differences(first, last)), "\n".join(apart)
         return last
 
-    return eventually(settled, every=3)
+    return eventually(settled, every=1)
 
 
 def test_opting_out_leaves_the_cluster_as_it_was(
