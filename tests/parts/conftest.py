@@ -24,7 +24,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _HERE in item.path.parents:
             # A power of two: differences of times are exact, and failures can be repeated.
-            item.add_marker(pytest.mark.looptime(resolution=2**-20))
+            item.add_marker(pytest.mark.looptime(resolution=2**-20, noop_cycles=20))
 
 
 _programs = functools.cache(sources.programs)

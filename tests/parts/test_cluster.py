@@ -315,6 +315,18 @@ async def test_kopf_is_handed_the_same_credentials(cluster: Cluster, server: Fak
     assert found["token"] == TOKEN
 
 
+@pytest.mark.xfail(strict=True, reason="P14: the session reads ~/.netrc for each request")
+async def test_a_netrc_of_the_user_is_none_of_our_business(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A developer's ~/.netrc names a login for every host: the kubeconfig's token is what counts."""
+    (tmp_path / "netrc").write_text("default login somebody password something\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    world.server.tokens = {TOKEN}
+    async with world.cluster() as cluster:
+        assert await cluster.get(REF) is None
+
+
 # ---- the gate
 
 

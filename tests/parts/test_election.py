@@ -246,7 +246,6 @@ async def test_a_lease_taken_away_closes_the_gate_at_the_next_try(world: World, 
         assert a.terms == 2
 
 
-@pytest.mark.xfail(strict=True, reason="P12: whoever finds no Lease makes one at once")
 async def test_a_deleted_lease_is_no_early_take_over(world: World, server: FakeApiServer) -> None:
     """Somebody deletes the Lease: those who saw another lead a moment ago wait as if it were there."""
     async with candidates(world, "a", "b") as (a, b):

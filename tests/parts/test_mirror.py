@@ -59,7 +59,6 @@ async def test_one_get_for_each_change_and_none_in_between(glass: Glass, world: 
     assert not glass.mirror.saw(TEAM_A, version(now))
 
 
-@pytest.mark.xfail(strict=True, reason="P13: each of those who miss a copy at once reads it")
 async def test_many_who_ask_at_once_are_one_get(glass: Glass) -> None:
     """Sixteen namespaces look at the template that has just changed: it is read once."""
     found = await asyncio.gather(*(glass.mirror.get(TEAM_A) for _ in range(16)))
