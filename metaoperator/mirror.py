@@ -54,10 +54,11 @@ class Mirror:
             return self._copies[ref]
         async with self._reading.setdefault(ref, asyncio.Lock()):
             if ref not in self._copies:
-                self._heard.pop(ref, None)
+                before = self._heard.get(ref)
                 live = await self._cluster.get(ref)
+                heard = self._heard.get(ref)
                 # Something heard while the answer was on its way may be newer than the answer.
-                if ref in self._heard and (live is None or live["metadata"]["resourceVersion"] != self._heard[ref]):
+                if heard != before and (live is None or live["metadata"]["resourceVersion"] != heard):
                     return live
                 self._heard.pop(ref, None)
                 self._copies[ref] = live
