@@ -288,7 +288,7 @@ async def test_a_restart_under_the_same_name_goes_on_at_once(world: World, serve
     assert lease(server)["leaseTransitions"] <= 1
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(5))
 async def test_never_two_gates_are_open(world: World, server: FakeApiServer, seed: int) -> None:
     """Three candidates and a network that freezes, breaks, lies and heals at random: at most one writes at a time."""
     rng = random.Random(seed)
@@ -296,7 +296,7 @@ async def test_never_two_gates_are_open(world: World, server: FakeApiServer, see
         for each in three:
             each.run()
         led: set[str] = set()
-        ends = now() + 240
+        ends = now() + 180
         while now() < ends:
             victim = rng.choice(three)
             match rng.randrange(9):
