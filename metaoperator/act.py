@@ -114,7 +114,8 @@ class Actor:
         try:
             return await self._force(step)
         except Invalid:
-            if not await self._overrule(step):
+            # Only what was edited is put right so: a revision that is refused is not applied in part.
+            if step.reason is not Reason.DRIFT or not await self._overrule(step):
                 raise
         await self._force(step)
         return step

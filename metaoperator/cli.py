@@ -17,7 +17,7 @@ from metaoperator import __version__, sources
 from metaoperator.core import names, optin, shard, strictyaml
 from metaoperator.core.errors import ConfigError, MetaoperatorError, RetryableError, TemplateError, ValuesError
 from metaoperator.core.model import NAMESPACE, WORKFLOW_CONTROLLER, Manifest, Namespace, Ref
-from metaoperator.core.names import Condition
+from metaoperator.core.names import Condition, Reason
 from metaoperator.core.render import Program
 from metaoperator.core.status import condition
 
@@ -196,15 +196,20 @@ def _pairs(labels: Sequence[str]) -> dict[str, str]:
 @click.option("-n", "--namespace", default="", help="Only this namespace.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def status(*, kubeconfig: str | None, namespace: str, output: str) -> None:
-    """Show every opted-in namespace: is its controller ready, and if not, why. Exit code 1 if any is not."""
+    """Show every opted-in namespace: is its controller ready, and if not, why.
+
+    Exit code 1 if any is not, or if the one that was asked for is not opted in.
+    """
     rows = _with_cluster(kubeconfig, lambda cluster: _rows(cluster, namespace))
     if output == "json":
         click.echo(json.dumps(rows, indent=2))
     elif not rows:
-        click.echo(f"no namespace is opted in: kubectl label namespace NAME {names.OPT_IN_LABEL}=enabled")
+        which = f"namespace {namespace} is not" if namespace else "no namespace is"
+        click.echo(f"{which} opted in: kubectl label namespace {namespace or 'NAME'} {names.OPT_IN_LABEL}=enabled")
     else:
         click.echo(_table(rows), nl=False)
-    if any(row["READY"] != "True" for row in rows):
+    resting = str(Reason.NOT_OPTED_IN)
+    if any(row["READY"] != "True" and row["REASON"] != resting for row in rows) or (namespace and not rows):
         sys.exit(NO)
 
 
@@ -212,17 +217,19 @@ async def _rows(cluster: "Cluster", only: str) -> list[dict[str, str]]:
     from metaoperator.cluster import Selection  # noqa: PLC0415
 
     labelled: dict[str, Namespace] = {}
-    async for page in cluster.list_pages(
-        Selection(kind=NAMESPACE, label_selector=names.OPT_IN_LABEL, metadata_only=True)
-    ):
-        for item in page["items"]:
-            labelled[item["metadata"]["name"]] = Namespace.of(item)
     found: dict[str, Manifest] = {}
-    async for page in cluster.list_pages(Selection(kind=WORKFLOW_CONTROLLER)):
-        for item in page["items"]:
-            found[item["metadata"]["namespace"]] = item
-    wanted = sorted({*labelled, *found}) if not only else [only] if only in labelled or only in found else []
-    rows = [_row(name, labelled.get(name), found.get(name)) for name in wanted]
+    if only:  # two objects: a tenant may read no more
+        if (raw := await cluster.get(Ref(NAMESPACE, "", only))) is not None:
+            labelled[only] = Namespace.of(raw)
+        if (wfc := await cluster.get(Ref(WORKFLOW_CONTROLLER, only, names.WORKFLOW_CONTROLLER))) is not None:
+            found[only] = wfc
+    else:
+        labels = Selection(kind=NAMESPACE, label_selector=names.OPT_IN_LABEL, metadata_only=True)
+        async for page in cluster.list_pages(labels):
+            labelled |= {item["metadata"]["name"]: Namespace.of(item) for item in page["items"]}
+        async for page in cluster.list_pages(Selection(kind=WORKFLOW_CONTROLLER)):
+            found |= {item["metadata"]["namespace"]: item for item in page["items"]}
+    rows = [_row(name, labelled.get(name), found.get(name)) for name in sorted({*labelled, *found})]
     return [row for row in rows if row is not None]
 
 

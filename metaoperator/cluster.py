@@ -85,6 +85,10 @@ class Cluster:
                 f"no access to a cluster: {exc}; set KUBECONFIG or --kubeconfig, or run inside a pod"
             ) from exc
         configuration.connection_pool_maxsize = 100
+        # Only for a proxy: otherwise each request looks for a ~/.netrc, in a thread, and one that names the host wins
+        # over our token.
+        proxied = any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy"))
+        configuration.client_session_kwargs = {"trust_env": proxied}
         return kubernetes_client.ApiClient(configuration)
 
     async def credentials(self) -> dict[str, Any]:

@@ -61,9 +61,20 @@ def unfinished(namespace: str, instance_id: str) -> Selection:
 class Fleet:
     """All informers. `ask(name, delay)` is called for each namespace that deserves a look."""
 
-    def __init__(self, cluster: Cluster, kinds: Collection[Kind], ask: Callable[[str, float], None]) -> None:
-        """`kinds` are those that template sets declare; what children live on is watched besides."""
+    def __init__(
+        self,
+        cluster: Cluster,
+        kinds: Collection[Kind],
+        ask: Callable[[str, float], None],
+        *,
+        opted_in: Callable[[str], bool],
+    ) -> None:
+        """`kinds` are those that template sets declare; what children live on is watched besides.
+
+        Workflows and Leases of namespaces that are neither `opted_in` nor hold anything of ours are nobody's news.
+        """
         self._ask = ask
+        self._opted_in = opted_in
         self._moved: dict[tuple[str, str], float] = {}
         self._stale: set[tuple[str, str]] = set()
         self._work: dict[tuple[str, str], Counter[bool]] = {}
@@ -102,9 +113,19 @@ class Fleet:
         return (*self.objects.values(), self.pods, self.leases, self.workflows)
 
     @property
+    def base(self) -> tuple[Informer, ...]:
+        """Those informers that every namespace rests on; kinds that only some template sets declare are beside them."""
+        return (*(self.objects[kind] for kind in CHILD_KINDS), self.pods, self.leases, self.workflows)
+
+    @property
     def synced(self) -> bool:
-        """Tell whether every store holds a whole list."""
-        return all(each.synced for each in self.informers)
+        """Tell whether every store of the base holds a whole list."""
+        return all(each.synced for each in self.base)
+
+    def unseen(self, kinds: Collection[Kind]) -> list[str]:
+        """Name the kinds, of these, that could not be listed yet, and why."""
+        late = [self.objects[kind] for kind in sorted(kinds) if not self.objects[kind].synced]
+        return [f"{each.selection.kind}{f' ({each.refused})' if each.refused else ''}" for each in late]
 
     def runs(self) -> list[Coroutine[Any, Any, None]]:
         """Hand out what has to run: the informers and the watch over Leases."""
@@ -146,14 +167,14 @@ class Fleet:
                 counts[bool(labels.get(names.PHASE_LABEL))] += change
                 if not any(counts.values()):
                     del self._work[key]
-        self._ask(ref.namespace, WORK_DELAY)
+        self._ask_if_ours(ref.namespace, WORK_DELAY)
 
     def _lease_changed(self, ref: Ref, before: Manifest | None, after: Manifest | None) -> None:
         key = (ref.namespace, ref.name)
         if after is None:
             self._moved.pop(key, None)
             self._stale.discard(key)
-            self._ask(ref.namespace, 0.0)
+            self._ask_if_ours(ref.namespace, 0.0)
             return
         now = asyncio.get_running_loop().time()
         # Later on only movement that we see counts; at first sight the writer's clock is all there is.
@@ -161,7 +182,11 @@ class Fleet:
         moved_hands = before is None or before["spec"].get("holderIdentity") != after["spec"].get("holderIdentity")
         if moved_hands or key in self._stale:
             self._stale.discard(key)
-            self._ask(ref.namespace, 0.0)
+            self._ask_if_ours(ref.namespace, 0.0)
+
+    def _ask_if_ours(self, namespace: str, delay: float) -> None:
+        if self._opted_in(namespace) or any(each.holds(namespace) for each in self.objects.values()):
+            self._ask(namespace, delay)
 
     async def _watch_leases(self) -> None:
         """Ask for a look at each namespace whose Lease just stopped moving: nothing else would tell."""
@@ -171,13 +196,14 @@ class Fleet:
                 lease = self._lease(namespace, name)
                 if lease is not None and lease.age > lease.duration and (namespace, name) not in self._stale:
                     self._stale.add((namespace, name))
-                    self._ask(namespace, 0.0)
+                    self._ask_if_ours(namespace, 0.0)
 
     def _lease(self, namespace: str, name: str) -> LeaseView | None:
         live = self.leases.get(namespace, name)
         if live is None:
             return None
-        age = asyncio.get_running_loop().time() - self._moved.get((namespace, name), 0.0)
+        # Until the moment that anything was heard: while we are cut off, a Lease may well move without our seeing it.
+        age = max(0.0, self.leases.heard_at - self._moved.get((namespace, name), 0.0))
         spec = live["spec"]
         return LeaseView(
             holder=spec.get("holderIdentity") or "", duration=float(spec.get("leaseDurationSeconds") or 15), age=age

@@ -101,9 +101,13 @@ def registry(mirror: Mirror, ask: Ask, login: Callable[..., Any]) -> kopf.Operat
 
     @kopf.on.event(names.GROUP, "v1alpha1", "workflowcontrollers", id="workflow-controller", registry=made)
     async def workflow_controller(event: Any, **_: Any) -> None:
+        meta = event["object"]["metadata"]
+        before = mirror.peek(Ref(WORKFLOW_CONTROLLER, meta["namespace"], meta["name"])) or {}
         if (ref := _news(mirror, WORKFLOW_CONTROLLER, event)) is not None:
             ask(ref.namespace, 0.0)
-        if template := (event["object"].get("status") or {}).get("template"):
+        # Both that it counts for now and that it counted for: one loses what the other gains.
+        told = {(each.get("status") or {}).get("template") for each in (event["object"], before)}
+        for template in sorted(filter(None, told)):
             ask(f"{TEMPLATE_KEY}{template}", ROLL_UP_SECONDS)
 
     @kopf.on.event(names.GROUP, "v1alpha1", "controllertemplates", id="controller-template", registry=made)

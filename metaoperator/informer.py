@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from metaoperator.cluster import Cluster, Selection
-from metaoperator.core.errors import Expired, Gone, RetryableError, Throttled
+from metaoperator.core.errors import Expired, Gone, Rejected, RetryableError, Throttled
 from metaoperator.core.model import Manifest, Ref
 
 log = logging.getLogger(__name__)
@@ -45,6 +45,7 @@ class Informer:
         """Nothing is sent before `run`."""
         self.selection = selection
         self.kind_missing = False
+        self.refused = ""
         self.heard_at = 0.0
         self._cluster = cluster
         self._project = project
@@ -53,6 +54,7 @@ class Informer:
         self._synced = asyncio.Event()
         self._texts: dict[str, dict[str, tuple[int, str]]] = {}
         self._version = ""
+        self._highest = 0
 
     @property
     def synced(self) -> bool:
@@ -75,6 +77,10 @@ class Informer:
         for _, (_, text) in sorted(self._texts.get(namespace, {}).items()):
             yield json.loads(text)
 
+    def holds(self, namespace: str) -> bool:
+        """Tell whether there is any object of this namespace."""
+        return namespace in self._texts
+
     def namespaces(self) -> frozenset[str]:
         """Name the namespaces that hold at least one object."""
         return frozenset(self._texts)
@@ -82,10 +88,6 @@ class Informer:
     def learn(self, live: Manifest) -> None:
         """Take over what a write answered, so that the next look sees it before its watch event arrives."""
         self._store(live)
-
-    def forget(self, ref: Ref) -> None:
-        """Take over that an object is gone."""
-        self._drop(ref.namespace, ref.name)
 
     # ---- running
 
@@ -102,6 +104,11 @@ class Informer:
                 self._version = ""
             except Gone as gone:
                 self._absent(gone)
+                delay = LONGEST_BACKOFF
+            except Rejected as exc:
+                # A person has to grant the verb, or to take the kind out of the template set.
+                log.error("may not watch", extra={"selection": str(self.selection), "error": str(exc)})  # noqa: TRY400
+                self.refused = str(exc)
                 delay = LONGEST_BACKOFF
             except Throttled as told:
                 delay = max(delay, told.after)
@@ -123,6 +130,9 @@ class Informer:
         kind = self.selection.kind
         async for page in self._cluster.list_pages(self.selection):
             version = page["metadata"]["resourceVersion"]
+            if int(version) < self._highest:
+                self._distrust()
+            self._highest = int(version)
             for item in page["items"]:
                 # Items of a list carry no kind of their own.
                 live = {**item, "apiVersion": kind.api_version, "kind": kind.kind}
@@ -133,6 +143,7 @@ class Informer:
             for name in [name for name in texts if name not in seen.get(namespace, ())]:
                 self._drop(namespace, name, at=int(version))
         self.kind_missing = False
+        self.refused = ""
         self._version = version
         self._synced.set()
 
@@ -150,12 +161,20 @@ class Informer:
             live = event["object"]
             meta = live["metadata"]
             self._version = meta["resourceVersion"]
+            self._highest = max(self._highest, int(meta["resourceVersion"]))
             if event["type"] == "BOOKMARK":
                 continue
             if event["type"] == "DELETED":
                 self._drop(meta.get("namespace", ""), meta["name"], at=int(meta["resourceVersion"]))
             else:
                 self._store({**live, "apiVersion": kind.api_version, "kind": kind.kind})
+
+    def _distrust(self) -> None:
+        """Take every answer for newer than what is stored: etcd was restored, and versions begin again from below."""
+        log.warning("versions went back", extra={"selection": str(self.selection)})
+        for texts in self._texts.values():
+            for name, (_, text) in texts.items():
+                texts[name] = (0, text)
 
     def _absent(self, gone: Gone) -> None:
         """Take the whole kind for absent; its objects cannot exist without it."""

@@ -9,7 +9,7 @@ from metaoperator.act import Actor, Outcome
 from metaoperator.cluster import Cluster, crd_exists
 from metaoperator.core import health, names, plan, shard
 from metaoperator.core.errors import Gone, RetryableError
-from metaoperator.core.model import LEASE, Manifest, Namespace, Ref, WorkCount
+from metaoperator.core.model import LEASE, NAMESPACE, POD, Manifest, Namespace, Ref, WorkCount
 from metaoperator.core.names import Reason
 from metaoperator.core.status import Note
 from metaoperator.fleet import Fleet, Observed, unfinished
@@ -47,13 +47,12 @@ class Leaver:
         """Drain and remove what is ours. Its being here is the only memory of an opt-out that is needed."""
         wfc = await self._mirror.get(publish.wfc_ref(namespace.name))
         made_by_us = wfc is not None and plan.is_ours(wfc, namespace.uid)
-        instance = ((wfc or {}).get("spec") or {}).get("instanceID") or shard.instance_id(namespace)
+        instance = shard.instance_id(namespace)  # what is installed runs under this one, whatever a person wrote
         view = functools.partial(publish.view, namespace=namespace, instance_id=instance)
         seen = self._fleet.observe(namespace.name, instance)
         ours = [ref for ref, live in seen.objects.items() if plan.is_ours(live, namespace.uid)]
-        lease = Ref(LEASE, namespace.name, shard.lease_name(instance))
-        left_behind = made_by_us and (seen.pods or self._fleet.leases.get(lease.namespace, lease.name) is not None)
-        if not ours and not left_behind:
+        lease = await self._childs_lease(namespace, instance)
+        if not ours and not (made_by_us and (seen.pods or lease)):
             return await self._gone(namespace, wfc, made_by_us=made_by_us)
         if wfc is not None and (wfc.get("spec") or {}).get("paused"):
             verdict = health.assess(seen.deployment(namespace.uid), seen.pods, seen.lease)
@@ -67,7 +66,8 @@ class Leaver:
         if unfinished_work.unfinished:
             note = Note(
                 reason=Reason.DRAINING,
-                message=f"opted out; unfinished Workflows with ID {instance}: {unfinished_work.unfinished}",
+                message=f"opted out; Workflows with ID {instance} are served until they end: stop or delete them to "
+                "leave sooner, and suspend CronWorkflows with that ID, which start new ones",
             )
             verdict = health.assess(seen.deployment(namespace.uid), seen.pods, seen.lease)
         else:
@@ -75,7 +75,6 @@ class Leaver:
                 seen.objects,
                 namespace_uid=namespace.uid,
                 lease=lease,
-                lease_exists=self._fleet.leases.get(lease.namespace, lease.name) is not None,
                 pods=[f"Pod/{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in seen.pods],
             )
             outcome = Outcome()
@@ -89,9 +88,31 @@ class Leaver:
             note = Note(reason=Reason.REMOVING, message=f"opted out; {waits}")
             stalled = outcome.stalled
             verdict = publish.nothing(note)
+        wait: float | None = None
         if wfc is not None:
-            await self._publisher.publish(wfc, view(wfc, verdict, stalled=stalled, reconciling=note, seen=seen))
-        return LOOK_AGAIN_SECONDS
+            wait = await self._publisher.publish(wfc, view(wfc, verdict, stalled=stalled, reconciling=note, seen=seen))
+        return LOOK_AGAIN_SECONDS if wait is None else wait
+
+    async def _childs_lease(self, namespace: Namespace, instance: str) -> tuple[Ref, str] | None:
+        """Find the Lease that our child left behind, with its UID; it carries no mark, so its holder has to tell.
+
+        A hand-made controller with the same ID holds a Lease of the same name: one whose holder is a pod that is not
+        ours, or no pod of our kind of name while it still moves, is left alone.
+        """
+        ref = Ref(LEASE, namespace.name, shard.lease_name(instance))
+        live = self._fleet.leases.get(ref.namespace, ref.name)
+        if live is None:
+            return None
+        holder = live["spec"].get("holderIdentity") or ""
+        pod = await self._cluster.get(Ref(POD, namespace.name, holder)) if holder else None
+        if pod is not None:
+            labels = pod["metadata"].get("labels") or {}
+            foreign = labels.get(names.MANAGED_BY_LABEL) != names.MANAGED_BY
+        else:
+            view = self._fleet.observe(namespace.name, instance).lease
+            moving = view is not None and view.age <= view.duration
+            foreign = moving and bool(holder) and not holder.startswith(f"{names.WORKFLOW_CONTROLLER}-")
+        return None if foreign else (ref, live["metadata"]["uid"])
 
     async def _unfinished(self, namespace: Namespace, instance: str, seen: Observed) -> WorkCount:
         """Count what an opt-out waits for; zero is confirmed by the API server before anything is removed."""
@@ -111,6 +132,9 @@ class Leaver:
         """Nothing of ours is left: take the row away that we made, or say in a person's own that it rests."""
         if wfc is None:
             self._publisher.forget(namespace.name)
+            # Nothing watches a namespace without our label: a copy of it would stay for ever.
+            self._mirror.forget(Ref(NAMESPACE, "", namespace.name))
+            self._mirror.forget(publish.wfc_ref(namespace.name))
             return None
         if made_by_us:
             await self._recorder.tell(wfc, Reason.REMOVED, "opted out: the child is removed")

@@ -36,6 +36,8 @@ class Mirror:
         self._changed = changed
         self._copies: dict[Ref, Manifest | None] = {}
         self._heard: dict[Ref, str] = {}
+        self._told = 0
+        self._told_at: dict[Ref, int] = {}
         self._reading: dict[Ref, asyncio.Lock] = {}
         self._listed = False
 
@@ -46,6 +48,8 @@ class Mirror:
             return False
         self._copies.pop(ref, None)
         self._heard[ref] = resource_version
+        self._told += 1
+        self._told_at[ref] = self._told
         return True
 
     async def get(self, ref: Ref) -> Manifest | None:
@@ -54,29 +58,38 @@ class Mirror:
             return self._copies[ref]
         async with self._reading.setdefault(ref, asyncio.Lock()):
             if ref not in self._copies:
-                before = self._heard.get(ref)
+                before = self._told_at.get(ref)
                 live = await self._cluster.get(ref)
-                heard = self._heard.get(ref)
                 # Something heard while the answer was on its way may be newer than the answer.
-                if heard != before and (live is None or live["metadata"]["resourceVersion"] != heard):
+                heard = self._heard.get(ref, "")
+                told = live is not None and live["metadata"]["resourceVersion"] == heard
+                if self._told_at.get(ref) != before and not told:
                     return live
-                self._heard.pop(ref, None)
+                self._settle(ref)
                 self._copies[ref] = live
             return self._copies[ref]
 
     def learn(self, live: Manifest) -> None:
         """Take over what a write answered, unless something newer was heard of while it was on its way."""
         ref = Ref.of(live)
-        heard = self._heard.pop(ref, live["metadata"]["resourceVersion"])
-        if not heard or int(heard) > int(live["metadata"]["resourceVersion"]):
-            self.saw(ref, heard)
+        version = int(live["metadata"]["resourceVersion"])
+        copy = self._copies.get(ref)
+        if copy is not None and copy["metadata"]["uid"] == live["metadata"]["uid"]:
+            newer = int(copy["metadata"]["resourceVersion"]) > version
         else:
+            newer = ref in self._heard and int(self._heard[ref] or version + 1) > version
+        if not newer:
+            self._settle(ref)
             self._copies[ref] = live
+
+    def _settle(self, ref: Ref) -> None:
+        self._heard.pop(ref, None)
+        self._told_at.pop(ref, None)
 
     def forget(self, ref: Ref) -> None:
         """Drop the copy, and what was heard."""
         self._copies.pop(ref, None)
-        self._heard.pop(ref, None)
+        self._settle(ref)
         if (lock := self._reading.get(ref)) is not None and not lock.locked():
             del self._reading[ref]
 
@@ -87,6 +100,14 @@ class Mirror:
     def copies(self, kind: Kind) -> list[Manifest]:
         """List the copies of one kind that are at hand, sorted; for counting, not for deciding."""
         return [copy for ref, copy in sorted(self._copies.items()) if ref.kind == kind and copy is not None]
+
+    def peek(self, ref: Ref) -> Manifest | None:
+        """Hand out the copy that is at hand, old or not; nothing is read."""
+        return self._copies.get(ref)
+
+    def is_opted_in(self, namespace: str) -> bool:
+        """Tell whether the copy at hand of a namespace has our label, whatever its value."""
+        return _labelled(self._copies.get(Ref(NAMESPACE, "", namespace)))
 
     def opted_in(self) -> list[str]:
         """Name the namespaces at hand that carry the opt-in label, whatever its value."""

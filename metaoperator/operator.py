@@ -7,6 +7,7 @@ and every store holds a whole list. Order of stopping: the worker first, then th
 import asyncio
 import logging
 import signal
+import sys
 from collections.abc import Coroutine
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, cast
@@ -16,6 +17,7 @@ from aiohttp import web
 
 from metaoperator import handlers, probes, sources
 from metaoperator.cluster import Cluster, Selection
+from metaoperator.core import names
 from metaoperator.core.errors import Gone, MetaoperatorError, TemplateError
 from metaoperator.core.model import CONTROLLER_TEMPLATE, LEASE, WORKFLOW_CONTROLLER, Kind, Ref
 from metaoperator.core.render import Program
@@ -33,6 +35,8 @@ log = logging.getLogger(__name__)
 SILENCE_SECONDS: Final = 180.0
 STUCK_SECONDS: Final = 30.0
 LOGIN_SECONDS: Final = 300.0
+SIGNAL_SECONDS: Final = 5.0
+RECURSION_LIMIT: Final = 60_000
 KOPF_RESTARTS: Final = 5
 KOPF_WINDOW: Final = 600.0
 
@@ -51,7 +55,7 @@ class Operator:
                 log.error("template set cannot be used", extra={"set": name, "error": str(program)})
         self._mirror = Mirror(self._cluster, self._changed)
         self._worker = Worker(self._reconcile, may_run=self._may_run, width=settings.workers)
-        self._fleet = Fleet(self._cluster, _kinds(self._programs), self._worker.ask)
+        self._fleet = Fleet(self._cluster, _kinds(self._programs), self._worker.ask, opted_in=self._mirror.is_opted_in)
         self._reconciler = Reconciler(
             self._cluster,
             self._mirror,
@@ -62,7 +66,7 @@ class Operator:
         )
         self._elector = Elector(
             self._cluster,
-            Ref(LEASE, settings.namespace, "metaoperator"),
+            Ref(LEASE, settings.namespace, names.OPERATOR_LEASE),
             identity=self._identity,
             timing=settings.timing,
             on_start=self._lead,
@@ -169,13 +173,16 @@ class Operator:
                     f"kopf ended {len(ended)} times in {KOPF_WINDOW:.0f} s; giving up, to be started anew"
                 )
             await asyncio.sleep(1)
+            # kopf looks for our kinds only when it starts, and goes on without those that it does not find.
+            await self._own_kinds()
             await self._resync()
 
     async def _keep_signals(self) -> None:
         """Take the signals back from kopf, which needs seconds to end: the Lease is given back before it does."""
-        await self._kopf_ready.wait()
-        self._take_signals()
-        await asyncio.Event().wait()
+        while True:
+            await self._kopf_ready.wait()
+            self._take_signals()
+            await asyncio.sleep(SIGNAL_SECONDS)  # kopf takes them again each time that it is started again
 
     async def _login(self, **_: Any) -> kopf.ConnectionInfo:
         """Give kopf the credentials that our own client uses, to be asked for again before they go stale.
@@ -236,7 +243,7 @@ class Operator:
         return faults
 
     def _unready(self) -> list[str]:
-        faults = [f"not read yet: {each.selection}" for each in self._fleet.informers if not each.synced]
+        faults = [f"not read yet: {each.selection}" for each in self._fleet.base if not each.synced]
         return faults if self._kopf_ready.is_set() else [*faults, "kopf has not started yet"]
 
 
@@ -259,5 +266,9 @@ def run(settings: Settings) -> None:
 
     async def main() -> None:
         await Operator(settings).run()
+
+    # The API server takes objects that are nested 10,000 levels deep, and one that we cannot read, in a list that kopf
+    # reads, would end it for all. What is too deep for us is refused by name (core/values.py).
+    sys.setrecursionlimit(RECURSION_LIMIT)
 
     asyncio.run(main())

@@ -10,8 +10,8 @@ from typing import Any, Final
 from metaoperator import cluster as kube
 from metaoperator import publish
 from metaoperator.act import Actor, Outcome
-from metaoperator.core import health, names, optin, plan, shard, status
-from metaoperator.core.errors import TemplateError, TerminalError, ValuesError
+from metaoperator.core import health, names, optin, plan, shard, status, values
+from metaoperator.core.errors import Conflict, NotLeading, TemplateError, TerminalError, ValuesError
 from metaoperator.core.model import (
     CONTROLLER_TEMPLATE,
     NAMESPACE,
@@ -117,6 +117,7 @@ class Reconciler:
                     f"with {shard.instance_id(namespace)}: delete this object, and it is made anew with that ID",
                 )
             desired = await self._desired(namespace, template, wfc)
+            await self._spec_found(namespace, wfc, desired)
         except _Stall as stall:
             stalled = stall.note
         if desired is not None and not paused:
@@ -130,13 +131,19 @@ class Reconciler:
                 message="the cluster has no Workflows: install Argo's CRDs (README, Install on your own cluster)",
             )
         verdict = health.assess(seen.deployment(namespace.uid), seen.pods, seen.lease)
+        reconciling: Note | None = None
+        if outcome.later is not None and not isinstance(outcome.later, Conflict | NotLeading):
+            reconciling = Note(reason=Reason.RETRYING, message=f"tried again: {outcome.later}")
+        elif draining := [step.message for step in outcome.held if step.reason is Reason.DRAINING]:
+            reconciling = Note(reason=Reason.DRAINING, message="; ".join(draining))
         view = publish.view(
             wfc,
             verdict,
             stalled=stalled,
+            reconciling=reconciling,
             remark=publish.PAUSED if paused else None,
-            revision=desired.revision if desired else publish.published(wfc, "revision"),
-            version=desired.version if desired else publish.published(wfc, "version"),
+            revision=desired.revision if desired else "",
+            version=desired.version if desired else "",
             seen=seen,
             namespace=namespace,
             **known,
@@ -153,7 +160,13 @@ class Reconciler:
 
     def _plan(self, namespace: Namespace, instance: str, desired: Desired) -> tuple[Step, ...]:
         seen = self._fleet.observe(namespace.name, instance)
-        return plan.build(desired.documents, seen.objects, namespace_uid=namespace.uid, answers=self._actor.answers)
+        return plan.build(
+            desired.documents,
+            seen.objects,
+            namespace_uid=namespace.uid,
+            answers=self._actor.answers,
+            work=seen.work is None or seen.work.unfinished > 0,
+        )
 
     async def _ensure_wfc(self, namespace: Namespace) -> Manifest:
         """Make the WorkflowController, or fill in its instance ID; one that a person made does not get our mark."""
@@ -163,19 +176,59 @@ class Reconciler:
             return live
         meta: dict[str, Any] = {"name": ref.name, "namespace": ref.namespace}
         if live is None:
-            meta["labels"] = {names.MANAGED_BY_LABEL: names.MANAGED_BY}
-            meta["annotations"] = {names.NAMESPACE_UID_ANNOTATION: namespace.uid}
+            await self._confirm(namespace)
+            meta = self._marked(ref, namespace)
+            if self._fleet.observe(namespace.name, shard.instance_id(namespace)).deployment(namespace.uid) is not None:
+                meta["annotations"][names.SPEC_LOST_ANNOTATION] = "true"
+            meta["resourceVersion"] = "1"  # creates, or conflicts with one that a person made meanwhile
         else:
             meta["uid"] = live["metadata"]["uid"]
-        body = {
-            "apiVersion": ref.kind.api_version,
-            "kind": ref.kind.kind,
-            "metadata": meta,
-            "spec": {"instanceID": shard.instance_id(namespace)},
-        }
-        made, _ = await self._cluster.apply(body, force=False)
+        return await self._write_wfc(ref, meta, {"instanceID": shard.instance_id(namespace)})
+
+    async def _write_wfc(self, ref: Ref, meta: Manifest, spec: Manifest) -> Manifest:
+        body = {"apiVersion": ref.kind.api_version, "kind": ref.kind.kind, "metadata": meta, "spec": spec}
+        try:
+            made, _ = await self._cluster.apply(body, force=False)
+        except Conflict:
+            self._mirror.saw(ref, "")
+            raise
         self._mirror.learn(made)
         return made
+
+    async def _confirm(self, namespace: Namespace) -> None:
+        """Ask the API server itself before anything is begun in a namespace: our copy may be of its predecessor."""
+        ref = Ref(NAMESPACE, "", namespace.name)
+        live = await self._cluster.get(ref)
+        if live is None or Namespace.of(live) != namespace:
+            self._mirror.saw(ref, "")
+            raise Conflict(f"namespace {namespace.name} is not what it was")
+
+    async def _spec_found(self, namespace: Namespace, wfc: Manifest, desired: Desired) -> None:
+        """Hold a child whose WorkflowController was deleted, as long as a new one would make another child of it."""
+        meta = wfc["metadata"]
+        if names.SPEC_LOST_ANNOTATION not in (meta.get("annotations") or {}):
+            return
+        seen = self._fleet.observe(namespace.name, shard.instance_id(namespace))
+        live = seen.deployment(namespace.uid)
+        wanted = next((each for each in desired.documents if live is not None and Ref.of(each) == Ref.of(live)), None)
+        if live is not None and (wanted is None or plan.rendered_digest(wanted) != plan.rendered_digest(live)):
+            raise _Stall(
+                Reason.SPEC_LOST,
+                "the WorkflowController was deleted, and its values with it; the child is held as it is: write "
+                f"spec.values again, or accept what is there now: kubectl -n {namespace.name} annotate "
+                f"workflowcontroller {meta['name']} {names.SPEC_LOST_ANNOTATION}-",
+            )
+        ref = Ref.of(wfc)
+        kept = self._marked(ref, namespace) | {"uid": meta["uid"]}
+        await self._write_wfc(ref, kept, {"instanceID": wfc["spec"]["instanceID"]})
+
+    def _marked(self, ref: Ref, namespace: Namespace) -> dict[str, Any]:
+        return {
+            "name": ref.name,
+            "namespace": ref.namespace,
+            "labels": {names.MANAGED_BY_LABEL: names.MANAGED_BY},
+            "annotations": {names.NAMESPACE_UID_ANNOTATION: namespace.uid},
+        }
 
     async def _desired(self, namespace: Namespace, template: str, wfc: Manifest) -> Desired:
         """Render what the namespace should hold; `_Stall` when a person has to mend something first."""
@@ -187,6 +240,9 @@ class Reconciler:
                 f"or removed; correct the label {names.OPT_IN_LABEL} or create the ControllerTemplate",
             )
         program = self.program(found)
+        if unseen := self._fleet.unseen(program.template_set.kinds):
+            which = ", ".join(unseen)
+            raise _Stall(Reason.KIND_UNSEEN, f"the operator cannot watch {which}: grant it get, list and watch")
         try:
             return program.desired(
                 namespace,
@@ -235,9 +291,14 @@ class Reconciler:
         fault: Note | None = None
         revision = ""
         try:
-            revision = self.program(live).revision(live["spec"].get("values") or {})
+            fleet_values = live["spec"].get("values") or {}
+            program = self.program(live)
+            values.effective(program.template_set, fleet=fleet_values, namespace={})
+            revision = program.revision(fleet_values)
         except _Stall as stall:
             fault = stall.note
+        except ValuesError as exc:
+            fault = Note(reason=Reason.VALUES_INVALID, message=str(exc))
         users = [
             wfc for wfc in self._mirror.copies(WORKFLOW_CONTROLLER) if (wfc.get("status") or {}).get("template") == name
         ]

@@ -1,5 +1,6 @@
 """Events for people: events.k8s.io/v1, one object per (object, reason, message), counted up instead of repeated."""
 
+import asyncio
 import hashlib
 import logging
 from collections import OrderedDict
@@ -15,6 +16,7 @@ from metaoperator.core.names import MANAGED_BY, Reason
 log = logging.getLogger(__name__)
 
 REMEMBERED: Final = 2048
+POST_SECONDS: Final = 3.0
 BURST: Final = 25
 REFILL_SECONDS: Final = 300.0
 
@@ -34,29 +36,38 @@ class Recorder:
 
     async def tell(self, about: Manifest, reason: Reason, message: str, *, warning: bool = False) -> None:
         """Record an Event about an object, at most 25 in a row and then one in five minutes for each object."""
-        meta = about["metadata"]
-        key = (meta["uid"], str(reason), message)
+        uid = about["metadata"]["uid"]
         now = self._wall_clock()
-        if not self._allowed(meta["uid"], now.timestamp()):
+        if not self._allowed(uid, now.timestamp()):
             return
-        name, count = self._told.pop(key, ("", 0))
-        name = name or f"{meta['name'][:200]}.{_suffix(key, now)}"
+        key = (uid, str(reason), message)
         try:
-            try:
-                await self._cluster.post_event(self._event(about, reason, message, name, count, now, warning=warning))
-            except Gone:
-                # The API server forgets Events after an hour: begin a new series.
-                if count:
-                    name, count = f"{meta['name'][:200]}.{_suffix(key, now)}", 0
-                    await self._cluster.post_event(self._event(about, reason, message, name, 0, now, warning=warning))
+            # Nobody's work waits for long because Events cannot be written.
+            async with asyncio.timeout(POST_SECONDS):
+                self._told[key] = await self._post(about, key, now, self._told.pop(key, ("", 0)), warning=warning)
         except NotLeading:
             return
-        except MetaoperatorError as exc:
-            log.warning("event not recorded", extra={"reason": str(reason), "error": str(exc)})
+        except (MetaoperatorError, TimeoutError) as exc:
+            log.warning("event not recorded", extra={"reason": reason, "error": str(exc) or "no answer in time"})
             return
-        self._told[key] = (name, count + 1)
         while len(self._told) > REMEMBERED:
             self._told.popitem(last=False)
+
+    async def _post(
+        self, about: Manifest, key: tuple[str, str, str], now: datetime, told: tuple[str, int], *, warning: bool
+    ) -> tuple[str, int]:
+        """Write one Event or raise its count; returns its name and count."""
+        fresh = f"{about['metadata']['name'][:200]}.{_suffix(key, now)}"
+        name, count = told if told[1] else (fresh, 0)
+        try:
+            await self._cluster.post_event(self._event(about, key, name, count, now, warning=warning))
+        except Gone:
+            if not count:
+                return fresh, 1  # its namespace is gone
+            # The API server forgets Events after an hour: begin a new series.
+            name, count = fresh, 0
+            await self._cluster.post_event(self._event(about, key, name, count, now, warning=warning))
+        return name, count + 1
 
     def _allowed(self, uid: str, now: float) -> bool:
         tokens, since = self._budget.pop(uid, (float(BURST), now))
@@ -68,8 +79,9 @@ class Recorder:
         return allowed
 
     def _event(
-        self, about: Manifest, reason: Reason, message: str, name: str, count: int, now: datetime, *, warning: bool
+        self, about: Manifest, key: tuple[str, str, str], name: str, count: int, now: datetime, *, warning: bool
     ) -> dict[str, Any]:
+        _, reason, message = key
         meta = about["metadata"]
         stamp = now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         event: dict[str, Any] = {
@@ -79,7 +91,7 @@ class Recorder:
             "metadata": {"name": name, "namespace": meta.get("namespace") or "default"},
             "eventTime": stamp,
             "type": "Warning" if warning else "Normal",
-            "reason": str(reason),
+            "reason": reason,
             "action": "Reconcile",
             "note": message[:1000],
             "reportingController": MANAGED_BY,

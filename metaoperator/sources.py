@@ -14,6 +14,11 @@ from metaoperator.core.render import Program
 _DATA_FILES: Final = ("template.yaml", "values.yaml", "values.schema.json")
 
 
+_CLUSTER_SCOPED: Final = frozenset(
+    {"ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "Namespace", "PersistentVolume", "PriorityClass"}
+)  # fmt: skip
+
+
 def shipped() -> Path:
     """Find the sets that travel with the package: inside the wheel, or beside the package in a checkout."""
     here = Path(__file__).parent
@@ -53,7 +58,7 @@ def template_set(folder: Path) -> TemplateSet:
     problems += _about_faults(folder.name, about)
     try:
         values.validator(schema)
-    except ValueError as exc:
+    except (ValueError, RecursionError) as exc:
         problems.append(Problem(where=f"{folder.name}/values.schema.json", what=f"not a JSON Schema: {exc}"))
     if problems:
         raise TemplateError(problems)
@@ -92,10 +97,13 @@ def _about_faults(set_name: str, about: Mapping[str, Any]) -> Iterable[Problem]:
     where = f"{set_name}/template.yaml"
     kinds = about.get("kinds")
     whole = isinstance(kinds, list) and all(
-        isinstance(each, dict) and {"apiVersion", "kind"} <= set(each) for each in kinds
+        isinstance(each, dict) and all(isinstance(each.get(key), str) for key in ("apiVersion", "kind"))
+        for each in kinds
     )
     if not kinds or not whole:
-        yield Problem(where=where, what="kinds must list what the set renders, each with apiVersion and kind")
+        yield Problem(where=where, what="kinds must list what the set renders, each with apiVersion and kind as text")
+    elif wide := sorted(each["kind"] for each in kinds if each["kind"] in _CLUSTER_SCOPED):
+        yield Problem(where=where, what=f"{', '.join(wide)} cannot be rendered: a set stays in its namespace")
     paths = about.get("namespaceValues") or []
     if not isinstance(paths, list) or not all(isinstance(each, str) for each in paths):
         yield Problem(where=where, what="namespaceValues must list dotted paths")

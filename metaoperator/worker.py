@@ -9,7 +9,7 @@ from typing import Final
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
 
 from metaoperator.core.backoff import Queue
-from metaoperator.core.errors import Gone, NotLeading, RetryableError, TerminalError, Throttled
+from metaoperator.core.errors import Gone, NotLeading, Rejected, RetryableError, TerminalError, Throttled
 
 log = logging.getLogger(__name__)
 
@@ -99,6 +99,10 @@ class Worker:
             result = "retry"
             level = logging.INFO if self._queue.failures(name) < 3 else logging.WARNING
             log.log(level, "tried again later", extra={"key": name, "error": str(exc)})
+        except Rejected as exc:
+            # A quota, a webhook or a role may be put right in a moment, and nothing would tell.
+            result = "rejected"
+            log.error("refused by the API server", extra={"key": name, "error": str(exc)})  # noqa: TRY400
         except TerminalError as exc:
             result, at_least = "terminal", TERMINAL_SECONDS
             log.error("waits for new input", extra={"key": name, "error": str(exc)})  # noqa: TRY400

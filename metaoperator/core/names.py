@@ -23,6 +23,9 @@ ACCOUNT_ANNOTATION: Final = f"{GROUP}/service-account-uid"
 """On a pod template. A pod's token is bound to the UID of its ServiceAccount, and the kubelet keeps it for up to 48
 minutes across container restarts: a child whose account was made anew is locked out until its pod is replaced."""
 
+SPEC_LOST_ANNOTATION: Final = f"{GROUP}/spec-lost"
+"""On a WorkflowController that the operator made anew while the child of a lost one went on: its values are unknown."""
+
 INSTANCE_ID_LABEL: Final = "workflows.argoproj.io/controller-instanceid"
 COMPLETED_LABEL: Final = "workflows.argoproj.io/completed"
 PHASE_LABEL: Final = "workflows.argoproj.io/phase"
@@ -72,6 +75,7 @@ class Reason(StrEnum):
     NOT_OPTED_IN = "NotOptedIn"
     NAMESPACE_REFUSED = "NamespaceRefused"
     PAUSED = "Paused"
+    SPEC_LOST = "SpecLost"
     # Stalled
     TEMPLATE_NOT_FOUND = "TemplateNotFound"
     TEMPLATE_INVALID = "TemplateInvalid"
@@ -82,6 +86,8 @@ class Reason(StrEnum):
     REJECTED = "Rejected"
     ARGO_CRDS_MISSING = "ArgoCRDsMissing"
     # Leaving
+    RETRYING = "Retrying"
+    KIND_UNSEEN = "KindUnseen"
     DRAINING = "Draining"
     REMOVING = "Removing"
     REMOVED = "Removed"

@@ -98,7 +98,7 @@ def _list_key(rendered: Sequence[Any]) -> str | None:
 
 
 def lists_at_odds(rendered: Manifest, live: Manifest) -> dict[str, Any]:
-    """Compose the merge patch that puts every rendered list in place whole where the live one differs.
+    """Compose the merge patch that puts our items of every list that differs in place; others' items stay.
 
     Server-side apply merges some lists by keys that an edit may have moved: a port edited under its name is another
     port to it, the apply would add ours beside it, and two ports of one name are invalid.
@@ -106,13 +106,22 @@ def lists_at_odds(rendered: Manifest, live: Manifest) -> dict[str, Any]:
     patch: dict[str, Any] = {}
     for key, value in rendered.items():
         found = live.get(key)
-        if isinstance(value, list) and any(differences(value, found)):
-            patch[key] = value
-        elif isinstance(value, Mapping) and (
-            below := lists_at_odds(value, found if isinstance(found, Mapping) else {})
-        ):
-            patch[key] = below
+        if isinstance(value, list) and any(differences(value, found, key)):
+            patch[key] = _put_right(value, found if isinstance(found, list) else [], key)
+        elif isinstance(value, Mapping):
+            below = lists_at_odds(value, found if isinstance(found, Mapping) else {})
+            patch |= {key: below} if below else {}
     return patch
+
+
+def _put_right(rendered: Sequence[Any], live: Sequence[Any], path: str) -> list[Any]:
+    key = _list_key(rendered) if path in _MERGED_LISTS else None
+    if key is None:
+        return list(rendered)
+    ours = {item[key] for item in rendered}
+    by_key = {item.get(key): item for item in live if isinstance(item, Mapping)}
+    kept = [item for item in live if not isinstance(item, Mapping) or item.get(key) not in ours]
+    return [{**by_key.get(item[key], {}), **item} for item in rendered] + kept
 
 
 def build(
@@ -121,21 +130,33 @@ def build(
     *,
     namespace_uid: str,
     answers: Answers,
+    work: bool = False,
 ) -> tuple[Step, ...]:
     """Plan one namespace: the desired documents in their order, then what to prune, sorted.
 
     `observed` holds the live objects that carry our label. Planning what was just applied keeps everything. Workloads
-    are tied to the ServiceAccount that is observed, so that one that is made anew replaces their pods.
+    are tied to the ServiceAccount that is observed, so that one that is made anew replaces their pods. While there is
+    unfinished `work`, no workload is pruned, nor anything else with it: a set without one would stop production.
     """
     accounts = {ref.name: live["metadata"]["uid"] for ref, live in observed.items() if ref.kind == SERVICE_ACCOUNT}
     steps = [
         _step(_tied(manifest, accounts), observed.get(Ref.of(manifest)), namespace_uid, answers) for manifest in desired
     ]
     wanted = {step.ref for step in steps}
-    steps += [
-        Step(verb=Verb.PRUNE, ref=ref, reason=Reason.PRUNED, message="no longer rendered", uid=live["metadata"]["uid"])
+    gone = [
+        (ref, live)
         for ref, live in sorted(observed.items())
         if ref not in wanted and is_ours(live, namespace_uid) and "deletionTimestamp" not in live["metadata"]
+    ]
+    if work and any(ref.kind == DEPLOYMENT for ref, _ in gone):
+        waiting = "no longer rendered, and kept until the unfinished Workflows have ended"
+        return (
+            *steps,
+            *(Step(verb=Verb.HOLD, ref=ref, reason=Reason.DRAINING, message=f"{ref}: {waiting}") for ref, _ in gone),
+        )
+    steps += [
+        Step(verb=Verb.PRUNE, ref=ref, reason=Reason.PRUNED, message="no longer rendered", uid=live["metadata"]["uid"])
+        for ref, live in gone
     ]
     return tuple(steps)
 
@@ -206,11 +227,12 @@ def removal(
     observed: Mapping[Ref, Manifest],
     *,
     namespace_uid: str,
-    lease: Ref,
-    lease_exists: bool,
+    lease: tuple[Ref, str] | None,
     pods: Collection[str],
 ) -> tuple[Step, ...]:
     """Plan the way out of a namespace that has drained; empty when nothing of ours is left.
+
+    `lease` is the Lease that our child left behind, with its UID.
 
     The child goes first, and everything that it needs or makes while it lives (its ConfigMap: losing it is fatal;
     its Lease: it would make it anew) only when its last pod is gone.
@@ -224,16 +246,17 @@ def removal(
             if "deletionTimestamp" in live["metadata"] or ref not in workloads
             else _prune(ref, live)
             for ref, live in ours.items()
-        ) or (Step(verb=Verb.HOLD, ref=lease, reason=Reason.REMOVING, message=waiting),)
+        ) or ((Step(verb=Verb.HOLD, ref=lease[0], reason=Reason.REMOVING, message=waiting),) if lease else ())
     steps = [_prune(ref, live) for ref, live in ours.items() if "deletionTimestamp" not in live["metadata"]]
     steps += [
         Step(verb=Verb.HOLD, ref=ref, reason=Reason.REMOVING, message=f"{ref} is being deleted")
         for ref, live in ours.items()
         if "deletionTimestamp" in live["metadata"]
     ]
-    if lease_exists:
+    if lease is not None:
         # First: the Lease carries no mark, and what stays behind is the proof that it was our child's.
-        steps.insert(0, Step(verb=Verb.PRUNE, ref=lease, reason=Reason.PRUNED, message="the child's Lease"))
+        told = Step(verb=Verb.PRUNE, ref=lease[0], uid=lease[1], reason=Reason.PRUNED, message="the child's Lease")
+        steps.insert(0, told)
     return tuple(steps)
 
 

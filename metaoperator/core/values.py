@@ -4,7 +4,7 @@ Mappings merge key by key; anything else is replaced whole. Values are data: not
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import jsonschema_rs
 
@@ -12,6 +12,22 @@ from metaoperator.core.errors import Problem, ValuesError
 from metaoperator.core.model import TemplateSet
 
 Values = Mapping[str, Any]
+
+
+MAX_DEPTH: Final = 50
+
+
+def depth(value: Any) -> int:
+    """Count how deep mappings and lists are nested, without recursion: the value may be anybody's."""
+    deepest, waiting = 0, [(value, 0)]
+    while waiting:
+        item, level = waiting.pop()
+        deepest = max(deepest, level)
+        if level > MAX_DEPTH:
+            return level
+        below = item.values() if isinstance(item, Mapping) else item if isinstance(item, list) else ()
+        waiting += [(each, level + 1) for each in below]
+    return deepest
 
 
 def merge(base: Values, over: Values) -> dict[str, Any]:
@@ -52,6 +68,11 @@ def effective(template_set: TemplateSet, *, fleet: Values, namespace: Values) ->
 
     `ValuesError` names every path at fault at once, and what to do.
     """
+    for layer, where in ((fleet, "ControllerTemplate spec.values"), (namespace, "spec.values")):
+        if depth(layer) > MAX_DEPTH:
+            raise ValuesError(
+                [Problem(where=where, what=f"is nested more than {MAX_DEPTH} levels deep", cure="flatten it")]
+            )
     problems = [
         Problem(
             where="spec.values",

@@ -44,7 +44,7 @@ def step(verb: Verb, manifest: Manifest, *, uid: str = "", reason: Reason = Reas
 async def act(world: World, *steps: Step) -> tuple[Outcome, Actor]:
     """Carry steps out."""
     async with world.cluster() as cluster:
-        actor = Actor(cluster, Fleet(cluster, (), lambda _name, _delay: None))
+        actor = Actor(cluster, Fleet(cluster, (), lambda _name, _delay: None, opted_in=lambda _name: True))
         return await actor.install(lambda: steps), actor
 
 

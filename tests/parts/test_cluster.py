@@ -315,7 +315,6 @@ async def test_kopf_is_handed_the_same_credentials(cluster: Cluster, server: Fak
     assert found["token"] == TOKEN
 
 
-@pytest.mark.xfail(strict=True, reason="P14: the session reads ~/.netrc for each request")
 async def test_a_netrc_of_the_user_is_none_of_our_business(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 from prometheus_client import CollectorRegistry
 
-from metaoperator.core.errors import NotLeading, Rejected, RetryableError, Throttled
+from metaoperator.core.errors import ConfigError, NotLeading, Rejected, RetryableError, Throttled
 from metaoperator.worker import TERMINAL_SECONDS, Worker
 
 from .world import end
@@ -142,7 +142,7 @@ async def test_failures_back_off_to_five_minutes() -> None:
 async def test_a_terminal_error_waits_for_new_input_or_five_minutes() -> None:
     """What a person has to mend is tried again every five minutes, or at once when something changes."""
     bench = Bench()
-    bench.does["team-a"] = fails(Rejected("quota"))
+    bench.does["team-a"] = fails(ConfigError("mend me"))
     async with bench.working():
         bench.worker.ask("team-a")
         await asyncio.sleep(TERMINAL_SECONDS - 1)
@@ -152,6 +152,18 @@ async def test_a_terminal_error_waits_for_new_input_or_five_minutes() -> None:
         assert len(bench.ran) == 2
         await asyncio.sleep(TERMINAL_SECONDS + 2)
         assert len(bench.ran) == 3
+
+
+async def test_what_the_api_server_refuses_is_tried_again_within_seconds() -> None:
+    """A quota, a webhook or a role may be put right in a moment, and no event would tell: seconds first."""
+    bench = Bench()
+    bench.does["team-a"] = fails(Rejected("quota"))
+    async with bench.working():
+        bench.worker.ask("team-a")
+        await asyncio.sleep(1800)
+    pauses = [after - before for before, after in itertools.pairwise(bench.times("team-a"))]
+    assert pauses[0] < 1.1
+    assert max(pauses) >= 100
 
 
 async def test_a_cancelled_run_is_not_lost() -> None:
@@ -224,16 +236,17 @@ async def test_results_are_counted() -> None:
     """Each way to end is one sample of metaoperator_reconciles_total."""
     bench = Bench()
     bench.does["late"] = fails(RetryableError("later"))
-    bench.does["bad"] = fails(Rejected("no"))
+    bench.does["bad"] = fails(ConfigError("no"))
+    bench.does["no"] = fails(Rejected("no"))
     async with bench.working():
-        for name in ("fine", "late", "bad"):
+        for name in ("fine", "late", "bad", "no"):
             bench.worker.ask(name)
         await asyncio.sleep(0.1)
     counted = {
         result: bench.registry.get_sample_value("metaoperator_reconciles_total", {"result": result})
-        for result in ("ok", "retry", "terminal")
+        for result in ("ok", "retry", "terminal", "rejected")
     }
-    assert counted == {"ok": 1.0, "retry": 1.0, "terminal": 1.0}
+    assert counted == {"ok": 1.0, "retry": 1.0, "terminal": 1.0, "rejected": 1.0}
 
 
 @pytest.mark.parametrize("why", ["not leading", "full"])

@@ -267,7 +267,7 @@ def test_what_is_not_ours_is_never_pruned(case: str) -> None:
     """Neither while the namespace is served nor on the way out."""
     found = foreign(config_map(), case)
     assert build([], found) == ()
-    steps = plan.removal(observed(found), namespace_uid=UID, lease=LEASE_REF, lease_exists=False, pods=[])
+    steps = plan.removal(observed(found), namespace_uid=UID, lease=None, pods=[])
     assert steps == ()
 
 
@@ -369,7 +369,9 @@ def test_other_bytes_are_always_applied(one: Manifest, two: Manifest) -> None:
 
 def removal(*objects: Manifest, lease: bool = True, pods: Iterable[str] = ()) -> tuple[Step, ...]:
     """Plan a drained namespace's way out."""
-    return plan.removal(observed(*objects), namespace_uid=UID, lease=LEASE_REF, lease_exists=lease, pods=list(pods))
+    return plan.removal(
+        observed(*objects), namespace_uid=UID, lease=(LEASE_REF, "lease-uid") if lease else None, pods=list(pods)
+    )
 
 
 DYING = changed(live(deployment()), "metadata/deletionTimestamp", "2026-01-01T00:00:00Z")
@@ -447,7 +449,7 @@ def test_removal_by_steps_ends_with_nothing_and_never_loses_the_proof() -> None:
     there: dict[Ref, Manifest] = observed(live(deployment()), live(config_map()), live(config_map("two")))
     pods, lease, gone = ["Pod/team-a/p"], True, []
     for _ in range(20):
-        steps = plan.removal(there, namespace_uid=UID, lease=LEASE_REF, lease_exists=lease, pods=pods)
+        steps = plan.removal(there, namespace_uid=UID, lease=(LEASE_REF, "lease-uid") if lease else None, pods=pods)
         first = next((each for each in steps if each.verb is Verb.PRUNE), None)
         if first is None and not pods:
             break
