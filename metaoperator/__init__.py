@@ -17,6 +17,7 @@ The map, top to bottom; imports point down and `make arch` checks it:
 `probes`           /healthz, /readyz, /metrics
 `worker`           drains the queue; one namespace's failure stays its own
 `reconcile`        gather, decide, act for one name
+`row`              the WorkflowController of a namespace: made, filled in, held
 `leave`            the way out: drain, remove
 `act`              carries out a plan
 `publish`          the status of a WorkflowController

@@ -11,7 +11,7 @@ from metaoperator import cluster as kube
 from metaoperator import publish
 from metaoperator.act import Actor, Outcome
 from metaoperator.core import health, names, optin, plan, shard, status, values
-from metaoperator.core.errors import Conflict, NotLeading, TemplateError, TerminalError, ValuesError
+from metaoperator.core.errors import Conflict, NotLeading, Stalled, TemplateError, ValuesError
 from metaoperator.core.model import (
     CONTROLLER_TEMPLATE,
     NAMESPACE,
@@ -29,6 +29,7 @@ from metaoperator.fleet import Fleet
 from metaoperator.leave import Leaver
 from metaoperator.mirror import Mirror
 from metaoperator.recorder import Recorder
+from metaoperator.row import Row
 from metaoperator.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -62,6 +63,7 @@ class Reconciler:
         self._wall_clock = wall_clock
         self._actor = Actor(cluster, fleet)
         self._publisher = publish.Publisher(cluster, mirror, recorder, wall_clock=wall_clock)
+        self._row = Row(cluster, mirror, fleet)
         self._leaver = Leaver(cluster, mirror, fleet, recorder, actor=self._actor, publisher=self._publisher)
 
     async def namespace(self, name: str) -> float | None:
@@ -102,7 +104,7 @@ class Reconciler:
     # ---- opted in
 
     async def _serve(self, namespace: Namespace, template: str) -> float | None:
-        wfc = await self._ensure_wfc(namespace)
+        wfc = await self._row.ensure(namespace)
         instance = wfc["spec"]["instanceID"]
         known: dict[str, Any] = {"template": template, "instance_id": instance}
         outcome = Outcome()
@@ -111,15 +113,15 @@ class Reconciler:
         paused = bool(wfc["spec"].get("paused"))
         try:
             if instance != shard.instance_id(namespace):
-                raise _Stall(
+                raise Stalled(
                     Reason.INSTANCE_ID_UNSUPPORTED,
                     f"spec.instanceID is {instance}, but Workflows here are stamped "
                     f"with {shard.instance_id(namespace)}: delete this object, and it is made anew with that ID",
                 )
             desired = await self._desired(namespace, template, wfc)
-            await self._spec_found(namespace, wfc, desired)
-        except _Stall as stall:
-            stalled = stall.note
+            await self._row.spec_found(namespace, wfc, desired)
+        except Stalled as exc:
+            desired, stalled = None, Note(reason=exc.reason, message=exc.message)
         if desired is not None and not paused:
             outcome = await self._actor.install(functools.partial(self._plan, namespace, instance, desired))
             await self._tell(wfc, outcome, desired)
@@ -168,73 +170,11 @@ class Reconciler:
             work=seen.work is None or seen.work.unfinished > 0,
         )
 
-    async def _ensure_wfc(self, namespace: Namespace) -> Manifest:
-        """Make the WorkflowController, or fill in its instance ID; one that a person made does not get our mark."""
-        ref = publish.wfc_ref(namespace.name)
-        live = await self._mirror.get(ref)
-        if live is not None and (live.get("spec") or {}).get("instanceID"):
-            return live
-        meta: dict[str, Any] = {"name": ref.name, "namespace": ref.namespace}
-        if live is None:
-            await self._confirm(namespace)
-            meta = self._marked(ref, namespace)
-            if self._fleet.observe(namespace.name, shard.instance_id(namespace)).deployment(namespace.uid) is not None:
-                meta["annotations"][names.SPEC_LOST_ANNOTATION] = "true"
-            meta["resourceVersion"] = "1"  # creates, or conflicts with one that a person made meanwhile
-        else:
-            meta["uid"] = live["metadata"]["uid"]
-        return await self._write_wfc(ref, meta, {"instanceID": shard.instance_id(namespace)})
-
-    async def _write_wfc(self, ref: Ref, meta: Manifest, spec: Manifest) -> Manifest:
-        body = {"apiVersion": ref.kind.api_version, "kind": ref.kind.kind, "metadata": meta, "spec": spec}
-        try:
-            made, _ = await self._cluster.apply(body, force=False)
-        except Conflict:
-            self._mirror.saw(ref, "")
-            raise
-        self._mirror.learn(made)
-        return made
-
-    async def _confirm(self, namespace: Namespace) -> None:
-        """Ask the API server itself before anything is begun in a namespace: our copy may be of its predecessor."""
-        ref = Ref(NAMESPACE, "", namespace.name)
-        live = await self._cluster.get(ref)
-        if live is None or Namespace.of(live) != namespace:
-            self._mirror.saw(ref, "")
-            raise Conflict(f"namespace {namespace.name} is not what it was")
-
-    async def _spec_found(self, namespace: Namespace, wfc: Manifest, desired: Desired) -> None:
-        """Hold a child whose WorkflowController was deleted, as long as a new one would make another child of it."""
-        meta = wfc["metadata"]
-        if names.SPEC_LOST_ANNOTATION not in (meta.get("annotations") or {}):
-            return
-        seen = self._fleet.observe(namespace.name, shard.instance_id(namespace))
-        live = seen.deployment(namespace.uid)
-        wanted = next((each for each in desired.documents if live is not None and Ref.of(each) == Ref.of(live)), None)
-        if live is not None and (wanted is None or plan.rendered_digest(wanted) != plan.rendered_digest(live)):
-            raise _Stall(
-                Reason.SPEC_LOST,
-                "the WorkflowController was deleted, and its values with it; the child is held as it is: write "
-                f"spec.values again, or accept what is there now: kubectl -n {namespace.name} annotate "
-                f"workflowcontroller {meta['name']} {names.SPEC_LOST_ANNOTATION}-",
-            )
-        ref = Ref.of(wfc)
-        kept = self._marked(ref, namespace) | {"uid": meta["uid"]}
-        await self._write_wfc(ref, kept, {"instanceID": wfc["spec"]["instanceID"]})
-
-    def _marked(self, ref: Ref, namespace: Namespace) -> dict[str, Any]:
-        return {
-            "name": ref.name,
-            "namespace": ref.namespace,
-            "labels": {names.MANAGED_BY_LABEL: names.MANAGED_BY},
-            "annotations": {names.NAMESPACE_UID_ANNOTATION: namespace.uid},
-        }
-
     async def _desired(self, namespace: Namespace, template: str, wfc: Manifest) -> Desired:
-        """Render what the namespace should hold; `_Stall` when a person has to mend something first."""
+        """Render what the namespace should hold; `Stalled` when a person has to mend something first."""
         found = await self._mirror.get(Ref(CONTROLLER_TEMPLATE, "", template))
         if found is None:
-            raise _Stall(
+            raise Stalled(
                 Reason.TEMPLATE_NOT_FOUND,
                 f"no ControllerTemplate is named {template}: nothing is created, changed "
                 f"or removed; correct the label {names.OPT_IN_LABEL} or create the ControllerTemplate",
@@ -242,7 +182,7 @@ class Reconciler:
         program = self.program(found)
         if unseen := self._fleet.unseen(program.template_set.kinds):
             which = ", ".join(unseen)
-            raise _Stall(Reason.KIND_UNSEEN, f"the operator cannot watch {which}: grant it get, list and watch")
+            raise Stalled(Reason.KIND_UNSEEN, f"the operator cannot watch {which}: grant it get, list and watch")
         try:
             return program.desired(
                 namespace,
@@ -252,21 +192,21 @@ class Reconciler:
                 namespace_values=wfc["spec"].get("values") or {},
             )
         except ValuesError as exc:
-            raise _Stall(Reason.VALUES_INVALID, str(exc)) from exc
+            raise Stalled(Reason.VALUES_INVALID, str(exc)) from exc
         except TemplateError as exc:
-            raise _Stall(Reason.TEMPLATE_INVALID, str(exc)) from exc
+            raise Stalled(Reason.TEMPLATE_INVALID, str(exc)) from exc
 
     def program(self, template: Manifest) -> Program:
-        """Find the compiled set that a ControllerTemplate names; `_Stall` when it cannot be used."""
+        """Find the compiled set that a ControllerTemplate names; `Stalled` when it cannot be used."""
         directory = template["spec"]["source"]["directory"]
         program = self._programs.get(directory)
         if program is None:
             there = ", ".join(sorted(self._programs)) or "none"
-            raise _Stall(
+            raise Stalled(
                 Reason.TEMPLATE_INVALID, f"no template set {directory} in the operator's directories (there: {there})"
             )
         if isinstance(program, TemplateError):
-            raise _Stall(Reason.TEMPLATE_INVALID, str(program))
+            raise Stalled(Reason.TEMPLATE_INVALID, str(program))
         return program
 
     async def _tell(self, wfc: Manifest, outcome: Outcome, desired: Desired) -> None:
@@ -295,8 +235,8 @@ class Reconciler:
             program = self.program(live)
             values.effective(program.template_set, fleet=fleet_values, namespace={})
             revision = program.revision(fleet_values)
-        except _Stall as stall:
-            fault = stall.note
+        except Stalled as exc:
+            fault = Note(reason=exc.reason, message=exc.message)
         except ValuesError as exc:
             fault = Note(reason=Reason.VALUES_INVALID, message=str(exc))
         users = [
@@ -319,11 +259,3 @@ class Reconciler:
             made, _ = await self._cluster.apply(body, force=True, subresource="status")
             self._mirror.learn(made)
         return None
-
-
-class _Stall(TerminalError):
-    """A reason and a message for the condition Stalled."""
-
-    def __init__(self, reason: Reason, message: str) -> None:
-        super().__init__(message)
-        self.note = Note(reason=reason, message=message)

@@ -6,6 +6,7 @@
     ├── TerminalError         nothing changes until the input does: Stalled, no quick retry
     │   ├── TemplateError     a template set cannot be loaded or rendered
     │   ├── ValuesError       values break the schema or are not a namespace's to set
+    │   ├── Stalled           one namespace waits for a person: reason and message of the condition
     │   ├── Rejected          the API server says no: forbidden, quota, Pod Security
     │   │   └── Invalid       it says that the object itself is wrong
     │   └── ConfigError       the operator itself is started wrongly
@@ -22,6 +23,8 @@ Anything else is a bug and shows its traceback.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from metaoperator.core.names import Reason
 
 
 class MetaoperatorError(Exception):
@@ -72,6 +75,15 @@ class Rejected(TerminalError):
 
 class Invalid(Rejected):
     """The object that a request would lead to is not valid (422)."""
+
+
+class Stalled(TerminalError):
+    """A namespace waits for a person; reason and message are those of its condition."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
 
 
 class RetryableError(MetaoperatorError):

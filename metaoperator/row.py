@@ -1,0 +1,84 @@
+"""The row of a namespace: its WorkflowController is made, filled in, and held when its predecessor's spec is lost."""
+
+from typing import Any
+
+from metaoperator import publish
+from metaoperator.cluster import Cluster
+from metaoperator.core import names, plan, shard
+from metaoperator.core.errors import Conflict, Stalled
+from metaoperator.core.model import NAMESPACE, Desired, Manifest, Namespace, Ref
+from metaoperator.core.names import Reason
+from metaoperator.fleet import Fleet
+from metaoperator.mirror import Mirror
+
+
+class Row:
+    """Writes the spec of WorkflowControllers; their status is `publish`'s."""
+
+    def __init__(self, cluster: Cluster, mirror: Mirror, fleet: Fleet) -> None:
+        """Remember nothing."""
+        self._cluster = cluster
+        self._mirror = mirror
+        self._fleet = fleet
+
+    async def ensure(self, namespace: Namespace) -> Manifest:
+        """Make the WorkflowController, or fill in its instance ID; one that a person made does not get our mark."""
+        ref = publish.wfc_ref(namespace.name)
+        live = await self._mirror.get(ref)
+        if live is not None and (live.get("spec") or {}).get("instanceID"):
+            return live
+        meta: dict[str, Any] = {"name": ref.name, "namespace": ref.namespace}
+        if live is None:
+            await self._confirm(namespace)
+            meta = self._marked(ref, namespace)
+            if self._fleet.observe(namespace.name, shard.instance_id(namespace)).deployment(namespace.uid) is not None:
+                meta["annotations"][names.SPEC_LOST_ANNOTATION] = "true"
+            meta["resourceVersion"] = "1"  # creates, or conflicts with one that a person made meanwhile
+        else:
+            meta["uid"] = live["metadata"]["uid"]
+        return await self._write_wfc(ref, meta, {"instanceID": shard.instance_id(namespace)})
+
+    async def _write_wfc(self, ref: Ref, meta: Manifest, spec: Manifest) -> Manifest:
+        body = {"apiVersion": ref.kind.api_version, "kind": ref.kind.kind, "metadata": meta, "spec": spec}
+        try:
+            made, _ = await self._cluster.apply(body, force=False)
+        except Conflict:
+            self._mirror.saw(ref, "")
+            raise
+        self._mirror.learn(made)
+        return made
+
+    async def _confirm(self, namespace: Namespace) -> None:
+        """Ask the API server itself before anything is begun in a namespace: our copy may be of its predecessor."""
+        ref = Ref(NAMESPACE, "", namespace.name)
+        live = await self._cluster.get(ref)
+        if live is None or Namespace.of(live) != namespace:
+            self._mirror.saw(ref, "")
+            raise Conflict(f"namespace {namespace.name} is not what it was")
+
+    async def spec_found(self, namespace: Namespace, wfc: Manifest, desired: Desired) -> None:
+        """Hold a child whose WorkflowController was deleted, as long as a new one would make another child of it."""
+        meta = wfc["metadata"]
+        if names.SPEC_LOST_ANNOTATION not in (meta.get("annotations") or {}):
+            return
+        seen = self._fleet.observe(namespace.name, shard.instance_id(namespace))
+        live = seen.deployment(namespace.uid)
+        wanted = next((each for each in desired.documents if live is not None and Ref.of(each) == Ref.of(live)), None)
+        if live is not None and (wanted is None or plan.rendered_digest(wanted) != plan.rendered_digest(live)):
+            raise Stalled(
+                Reason.SPEC_LOST,
+                "the WorkflowController was deleted, and its values with it; the child is held as it is: write "
+                f"spec.values again, or accept what is there now: kubectl -n {namespace.name} annotate "
+                f"workflowcontroller {meta['name']} {names.SPEC_LOST_ANNOTATION}-",
+            )
+        ref = Ref.of(wfc)
+        kept = self._marked(ref, namespace) | {"uid": meta["uid"]}
+        await self._write_wfc(ref, kept, {"instanceID": wfc["spec"]["instanceID"]})
+
+    def _marked(self, ref: Ref, namespace: Namespace) -> dict[str, Any]:
+        return {
+            "name": ref.name,
+            "namespace": ref.namespace,
+            "labels": {names.MANAGED_BY_LABEL: names.MANAGED_BY},
+            "annotations": {names.NAMESPACE_UID_ANNOTATION: namespace.uid},
+        }
