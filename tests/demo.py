@@ -75,9 +75,7 @@ def _install(kubectl: "Kubectl") -> None:
     _heading("Argo's CRDs, and what children of the meta-operator live on")
     kubectl("apply", "--server-side", "-f", _cluster("crds", "full"))
     kubectl("apply", "--server-side", "-k", "manifests/fleet/crds")
-    kubectl(
-        "wait", "--for=condition=Established", "--timeout=60s", "crd", "-l", "app.kubernetes.io/part-of=metaoperator"
-    )
+    kubectl.until("get", "workflowcontrollers,controllertemplates", "-A")
     _note("manifests/fleet, with the images that this cluster has instead of those at quay.io:")
     kubectl("apply", "--server-side", "-k", "tests/e2e/manifests/local")
     _heading("The operator")
@@ -162,6 +160,20 @@ class Kubectl:
         told = self.quietly(*arguments)
         print(told, end="")
         return told
+
+    def until(self, *arguments: str, seconds: float = 60) -> None:
+        """Print the command once, and repeat it until it succeeds."""
+        print(f"$ until kubectl {shlex.join(arguments)}; do sleep 1; done")
+        ends = time.monotonic() + seconds
+        while True:
+            try:
+                self.quietly(*arguments)
+            except Stop:
+                if time.monotonic() > ends:
+                    raise
+                time.sleep(1)
+            else:
+                return
 
     def quietly(self, *arguments: str) -> str:
         """Run a command and return what it says."""

@@ -40,18 +40,18 @@ class Installation:
         kubectl = self._kubectl
         kubectl("apply", "--server-side", "-f", cluster_command("crds", "full"))
         kubectl("apply", "--server-side", "-k", "manifests/fleet/crds")
-        kubectl(
-            "wait",
-            "--for=condition=Established",
-            "--timeout=60s",
-            "crd",
-            "-l",
-            "app.kubernetes.io/part-of=metaoperator",
-        )
+        eventually(self._our_kinds_are_served, seconds=60)
         kubectl("apply", "--server-side", "-k", FLEET)
         if self.had_fleet:  # pods of the same tag may run an older image
             kubectl("delete", "deployment", OPERATOR, "-n", OPERATOR, "--ignore-not-found", "--wait=true")
         self.operator_up()
+
+    def _our_kinds_are_served(self) -> None:
+        # `kubectl wait` fails on a CRD whose conditions are still null.
+        try:
+            self._kubectl("get", "workflowcontrollers,controllertemplates", "-A")
+        except Refused as exc:
+            raise AssertionError(str(exc)) from exc
 
     def operator_up(self) -> None:
         """Apply manifests/operator, unchanged, and wait for both replicas."""
