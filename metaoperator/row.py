@@ -26,6 +26,8 @@ class Row:
         ref = publish.wfc_ref(namespace.name)
         live = await self._mirror.get(ref)
         if live is not None and (live.get("spec") or {}).get("instanceID"):
+            if self._something_is_missing(namespace, live):
+                await self._confirm(namespace)
             return live
         meta: dict[str, Any] = {"name": ref.name, "namespace": ref.namespace}
         if live is None:
@@ -37,6 +39,12 @@ class Row:
         else:
             meta["uid"] = live["metadata"]["uid"]
         return await self._write_wfc(ref, meta, {"instanceID": shard.instance_id(namespace)})
+
+    def _something_is_missing(self, namespace: Namespace, wfc: Manifest) -> bool:
+        """Tell whether objects may be made in this pass: the row's own copy may be as old as the namespace's."""
+        there = self._fleet.observe(namespace.name, shard.instance_id(namespace)).objects
+        ours = {f"{ref.kind.kind}/{ref.name}" for ref, live in there.items() if plan.is_ours(live, namespace.uid)}
+        return not ours or not ours.issuperset((wfc.get("status") or {}).get("inventory") or ())
 
     async def _write_wfc(self, ref: Ref, meta: Manifest, spec: Manifest) -> Manifest:
         body = {"apiVersion": ref.kind.api_version, "kind": ref.kind.kind, "metadata": meta, "spec": spec}
