@@ -10,6 +10,7 @@ from tests.fake import FakeApiServer
 
 from .world import MARK, SIX, World
 
+PLURALS = ("configmaps", "deployments", "rolebindings", "services", "serviceaccounts", "pods", "leases")
 TUNED = {"workers": {"workflow": 7}}
 
 
@@ -208,6 +209,36 @@ async def test_a_namespace_made_anew_while_kopf_was_cut_off_gets_nothing_of_the_
         assert {each["metadata"]["annotations"][names.NAMESPACE_UID_ANNOTATION] for each in marked(server)} == {
             uid(server)
         }
+
+
+@pytest.mark.parametrize("first", PLURALS)
+async def test_a_namespace_made_anew_while_everything_was_cut_off_gets_nothing_of_the_old_uid(
+    world: World, server: FakeApiServer, first: str
+) -> None:
+    """One informer hears again before all else: it tells of objects that are gone, and our other copies are old."""
+    async with world.operator():
+        world.opt_in("team-a")
+        await world.until(lambda: world.ready("team-a"))
+        await asyncio.sleep(20)
+        old = uid(server)
+        made: list[tuple[str, str]] = []
+        server.store.listeners.append(lambda kind, event: made.append(born(kind, event)))
+        all_cut = server.faults.answer(503, verb=("watch", "list"), times=10**6)
+        server.cut_watches()
+        server.delete("Namespace", None, "team-a")
+        await world.until(lambda: server.get("Namespace", None, "team-a") is None)
+        world.opt_in("team-a")
+        await asyncio.sleep(10)
+        late = [
+            server.faults.answer(503, verb=("watch", "list"), resource=each, times=10**6)
+            for each in ("namespaces", "workflowcontrollers", *(each for each in PLURALS if each != first))
+        ]
+        all_cut.release()
+        await asyncio.sleep(100)
+        for each in late:
+            each.release()
+        await world.until(lambda: world.ready("team-a") and world.whole("team-a"), 1400)
+        assert ("ADDED", old) not in made
 
 
 def uid(server: FakeApiServer) -> str:
