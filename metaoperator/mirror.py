@@ -74,7 +74,7 @@ class Mirror:
         ref = Ref.of(live)
         version = int(live["metadata"]["resourceVersion"])
         copy = self._copies.get(ref)
-        if copy is not None and copy["metadata"]["uid"] == live["metadata"]["uid"]:
+        if copy is not None:
             newer = int(copy["metadata"]["resourceVersion"]) > version
         else:
             newer = ref in self._heard and int(self._heard[ref] or version + 1) > version
