@@ -28,6 +28,8 @@ Changed = Callable[[Ref, Manifest | None, Manifest | None], None]
 
 READ_TIMEOUT: Final = 75.0
 LONGEST_BACKOFF: Final = 30.0
+PATIENCE: Final = 2
+"""So many watches in a row may end without a word before everything is listed anew."""
 
 
 class Informer:
@@ -55,6 +57,7 @@ class Informer:
         self._texts: dict[str, dict[str, tuple[int, str]]] = {}
         self._version = ""
         self._highest = 0
+        self._silences = 0
 
     @property
     def synced(self) -> bool:
@@ -114,6 +117,10 @@ class Informer:
                 delay = max(delay, told.after)
             except RetryableError as exc:
                 log.warning("watch interrupted", extra={"selection": str(self.selection), "error": str(exc)})
+                self._silences += asyncio.get_running_loop().time() - started >= self._read_timeout
+                if self._silences > PATIENCE:
+                    # Nothing at all, not even a bookmark, comes to who watches from a version that is yet to come.
+                    self._version = ""
             except Exception:
                 # A bug or an answer nobody thought of: the store only gets late, and the log says why.
                 log.exception("watch failed", extra={"selection": str(self.selection)})
@@ -160,6 +167,8 @@ class Informer:
             self._heard()
             live = event["object"]
             meta = live["metadata"]
+            if int(meta["resourceVersion"]) < int(self._version):
+                raise Expired(f"watch of {self.selection}: versions went back")  # etcd was restored: list anew
             self._version = meta["resourceVersion"]
             self._highest = max(self._highest, int(meta["resourceVersion"]))
             if event["type"] == "BOOKMARK":
@@ -190,6 +199,7 @@ class Informer:
 
     def _heard(self) -> None:
         self.heard_at = asyncio.get_running_loop().time()
+        self._silences = 0
 
     # ---- the store
 
