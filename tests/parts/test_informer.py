@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ from metaoperator.core import names
 from metaoperator.core.model import CONFIG_MAP, POD, WORKFLOW, Manifest, Ref
 from metaoperator.informer import Informer
 from tests.fake import FakeApiServer
+from tests.fake.history import Event
 
 from .world import MARK, World, end
 
@@ -464,3 +465,74 @@ async def test_a_projection_that_fails_does_not_end_the_informer(maps: World, ca
         await maps.until(lambda: watched.names() == ["a", "b"])
         await end(task)
     assert "watch failed" in caplog.text
+
+
+async def restored(world: World, server: FakeApiServer, *, back: int = 1000) -> None:
+    """Restore etcd as it was before: `a` as it was then, `b` not there yet, `c` still there, and lower versions."""
+    server.history.version += back
+    await asyncio.sleep(1)
+    change(world, "a", "of the time that is lost")
+    await asyncio.sleep(1)
+    with server_is_deaf(server):
+        server.history.version = before = server.history.version - back
+        server.history._events.clear()
+        server.history._floor = 0
+        change(world, "a", "restored")
+        server.delete("ConfigMap", "team-a", "b")
+        make(world, "c")
+    assert server.history.version < before + back
+
+
+@contextlib.contextmanager
+def server_is_deaf(server: FakeApiServer) -> Iterator[None]:
+    """Tell nobody of what happens, and keep no record of it: it is how things are after a restore."""
+    publish = server.history.publish
+    server.history.publish = lambda _event: None  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        server.history.publish = publish  # type: ignore[method-assign]
+
+
+def truth(server: FakeApiServer) -> list[tuple[str, str]]:
+    """Tell names and values as the API server has them."""
+    return [(each["metadata"]["name"], each["data"]["key"]) for each in server.select("ConfigMap", "team-a", MARK)]
+
+
+def held(watched: Watched) -> list[tuple[str, str]]:
+    """Tell names and values as the store has them."""
+    return [(each["metadata"]["name"], each["data"]["key"]) for each in watched.informer.within("team-a")]
+
+
+@pytest.mark.parametrize("ending", ["410 event", "cut", "silence", "still open"])
+async def test_a_restored_etcd_is_followed_back(maps: World, server: FakeApiServer, ending: str) -> None:
+    """Versions begin again from below: the store follows at the latest when the next event or bookmark tells of it."""
+    async with watching(maps) as watched:
+        await restored(maps, server)
+        if ending == "410 event":
+            server.fail_watches(410, kind="ConfigMap")
+        elif ending == "cut":
+            server.cut_watches("ConfigMap")
+        elif ending == "still open":
+            change(maps, "a", "after the restore")
+        await maps.until(lambda: held(watched) == truth(server), 150, what=f"{held(watched)} {truth(server)}")
+        change(maps, "a", "later")
+        make(maps, "d")
+        server.delete("ConfigMap", "team-a", "c")
+        await maps.until(lambda: held(watched) == truth(server), 10)
+        assert held(watched) == [("a", "later"), ("d", "value")]
+
+
+async def test_a_watch_from_a_version_that_is_yet_to_come_is_given_up(
+    maps: World, server: FakeApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a restore an API server may hold back all that is older than what was asked for: silence leads to a list."""
+    async with watching(maps) as watched:
+        await restored(maps, server)
+        seen = Event.seen
+        monkeypatch.setattr(Event, "seen", lambda *_: None)
+        server.bookmark_every = 1e9
+        server.cut_watches("ConfigMap")
+        await asyncio.sleep(400)
+        monkeypatch.setattr(Event, "seen", seen)
+        assert held(watched) == truth(server)

@@ -143,6 +143,59 @@ async def test_an_answer_older_than_what_was_heard_is_no_copy(glass: Glass, worl
     assert await glass.mirror.get(TEAM_A) == theirs
 
 
+async def test_two_deletions_during_a_read_are_not_taken_for_none(
+    glass: Glass, world: World, server: FakeApiServer
+) -> None:
+    """Both events carry no version, the first came before the read and the second during it: what was read is old."""
+    await glass.mirror.get(TEAM_A)
+    glass.mirror.saw(TEAM_A, "")
+    held = server.faults.hang(verb="get", resource="namespaces")
+    answers = real_answers_first(server)
+    asked = asyncio.create_task(glass.mirror.get(TEAM_A))
+    await held.entered()
+    old = server.get("Namespace", None, "team-a")
+    world.label("team-a", "other")
+    answers.append(old)
+    glass.mirror.saw(TEAM_A, "")
+    held.release()
+    assert await asked == old
+    assert await glass.mirror.get(TEAM_A) == server.get("Namespace", None, "team-a")
+
+
+@pytest.mark.parametrize("anew", [False, True], ids=["changed", "made anew"])
+@pytest.mark.parametrize("read", [False, True], ids=["heard of", "read"])
+async def test_a_late_answer_never_takes_the_copy_back(
+    glass: Glass, world: World, server: FakeApiServer, *, anew: bool, read: bool
+) -> None:
+    """The answer to our write comes after what happened next was heard of, or read: it is not learned."""
+    name = "default"
+    ref = Ref(CONTROLLER_TEMPLATE, "", name)
+    await glass.mirror.get(ref)
+    ours = server.patch("ControllerTemplate", None, name, {"metadata": {"labels": {"x": "ours"}}})
+    if anew:
+        server.delete("ControllerTemplate", None, name)
+        glass.mirror.saw(ref, "")
+        theirs = world.template(name)
+    else:
+        theirs = server.patch("ControllerTemplate", None, name, {"metadata": {"labels": {"x": "theirs"}}})
+    glass.mirror.saw(ref, version(theirs))
+    if read:
+        assert await glass.mirror.get(ref) == theirs
+    glass.mirror.learn(ours)
+    assert await glass.mirror.get(ref) == theirs
+
+
+async def test_a_late_answer_about_what_was_heard_to_be_gone_is_no_copy(glass: Glass, server: FakeApiServer) -> None:
+    """DELETED overtook the answer to our write: the next question is asked anew."""
+    ref = Ref(CONTROLLER_TEMPLATE, "", "default")
+    await glass.mirror.get(ref)
+    ours = server.patch("ControllerTemplate", None, "default", {"metadata": {"labels": {"x": "ours"}}})
+    server.delete("ControllerTemplate", None, "default")
+    glass.mirror.saw(ref, "")
+    glass.mirror.learn(ours)
+    assert await glass.mirror.get(ref) is None
+
+
 async def test_a_failed_read_is_no_copy(glass: Glass, server: FakeApiServer) -> None:
     """An error is handed out, and the next question is asked again."""
     server.faults.answer(500, verb="get", resource="namespaces")

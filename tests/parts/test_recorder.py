@@ -125,6 +125,21 @@ async def test_a_cut_connection_is_no_failure_of_the_work(
     assert {event["note"] for event in world.events()} == {"first", "second"}
 
 
+async def test_events_that_hang_keep_nobody_waiting_for_long(
+    recorder: Recorder, world: World, server: FakeApiServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Three seconds each at most; what is told afterwards is written."""
+    hanging = server.faults.hang(resource="events", times=10**6)
+    began = asyncio.get_running_loop().time()
+    for _ in range(3):
+        await recorder.tell(thing(), Reason.CREATED, "six objects")
+    assert asyncio.get_running_loop().time() - began <= 10
+    assert "event not recorded" in caplog.text
+    hanging.release()
+    await recorder.tell(thing(), Reason.DRIFT, "Deployment")
+    assert len(world.events("Drift")) == 1
+
+
 async def test_a_replica_that_does_not_lead_tells_nothing(world: World, server: FakeApiServer) -> None:
     """The gate is closed: nothing is sent, nothing is raised, nothing is logged."""
     async with world.cluster(open_for=-1) as cluster:
