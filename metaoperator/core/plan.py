@@ -49,6 +49,8 @@ _MERGED_LISTS: Final = frozenset(
     }
 )  # fmt: skip
 
+_CONTAINERS: Final = frozenset({"containers", "ephemeralContainers", "initContainers"})
+
 
 def is_ours(live: Manifest, namespace_uid: str) -> bool:
     """Tell whether a live object is ours in this incarnation of the namespace."""
@@ -121,7 +123,19 @@ def _put_right(rendered: Sequence[Any], live: Sequence[Any], path: str) -> list[
     ours = {item[key] for item in rendered}
     by_key = {item.get(key): item for item in live if isinstance(item, Mapping)}
     kept = [item for item in live if not isinstance(item, Mapping) or item.get(key) not in ours]
-    return [{**by_key.get(item[key], {}), **item} for item in rendered] + kept
+    if path not in _CONTAINERS:
+        # Whole: a variable or volume that was edited into another kind, and ours merged into it, are nothing valid.
+        return [*rendered, *kept]
+    return [_container_put_right(item, by_key.get(item[key], {})) for item in rendered] + kept
+
+
+def _container_put_right(rendered: Manifest, live: Manifest) -> dict[str, Any]:
+    lists = {
+        key: _put_right(value, live[key], key)
+        for key, value in rendered.items()
+        if isinstance(value, list) and isinstance(live.get(key), list)
+    }
+    return {**live, **rendered, **lists}
 
 
 def build(
