@@ -146,3 +146,43 @@ async def test_a_port_edited_under_its_name_is_put_right(world: World, server: F
     live = server.get("Service", "default", "a")
     assert live is not None
     assert [port["port"] for port in live["spec"]["ports"]] == [9090]
+
+
+async def test_a_revision_that_is_invalid_is_not_applied_in_part(world: World, server: FakeApiServer) -> None:
+    """422 for what is new: told as Rejected, and neither our own lists nor another manager's sidecar move."""
+    await act(world, step(Verb.CREATE, deployment()))
+    sidecar = {"name": "mesh", "image": "mesh:1"}
+    live = server.get("Deployment", "default", "a")
+    assert live is not None
+    containers = [*live["spec"]["template"]["spec"]["containers"], sidecar]
+    patch = {"spec": {"template": {"spec": {"containers": containers}}}}
+    before = server.patch("Deployment", "default", "a", patch, manager="mesh")
+    new = deployment()
+    new["spec"]["template"]["spec"]["containers"][0]["image"] = "i:2"
+    server.faults.answer(422, message="image is not allowed", verb="apply", resource="deployments", times=9)
+    outcome, _ = await act(world, step(Verb.APPLY, new, uid=live["metadata"]["uid"], reason=Reason.CHANGED))
+    assert outcome.stalled is not None
+    assert outcome.stalled.reason is Reason.REJECTED
+    assert "image is not allowed" in outcome.stalled.message
+    assert server.get("Deployment", "default", "a") == before
+
+
+async def test_drift_that_is_invalid_to_merge_leaves_others_items(world: World, server: FakeApiServer) -> None:
+    """Our image was edited and the merge is refused: ours is put in place, the sidecar of another manager stays."""
+    await act(world, step(Verb.CREATE, deployment()))
+    live = server.get("Deployment", "default", "a")
+    assert live is not None
+    (ours,) = live["spec"]["template"]["spec"]["containers"]
+    edited = {**ours, "image": "other", "env": [{"name": "THEIRS", "value": "x"}]}
+    containers = [edited, {"name": "mesh", "image": "mesh:1"}]
+    patch = {"spec": {"template": {"spec": {"containers": containers}}}}
+    server.patch("Deployment", "default", "a", patch, manager="mesh")
+    server.faults.answer(422, message="no", verb="apply", resource="deployments", times=1)
+    outcome, _ = await act(world, step(Verb.APPLY, deployment(), uid=live["metadata"]["uid"], reason=Reason.DRIFT))
+    assert outcome.stalled is None
+    live = server.get("Deployment", "default", "a")
+    assert live is not None
+    found = {each["name"]: each for each in live["spec"]["template"]["spec"]["containers"]}
+    assert found["c"]["image"] == "i:1"
+    assert found["c"]["env"] == [{"name": "THEIRS", "value": "x"}]
+    assert found["mesh"]["image"] == "mesh:1"

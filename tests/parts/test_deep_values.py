@@ -86,7 +86,9 @@ async def test_values_too_deep_do_not_keep_a_restarted_operator_from_its_work(
 ) -> None:
     """They are there before it starts: in its first lists, in those of kopf and in the first compare."""
     world.namespace("deep")
-    world.make("WorkflowController", "deep", "workflow-controller", api=names.API_VERSION, spec={"values": nested(9000)})
+    world.make(
+        "WorkflowController", "deep", "workflow-controller", api=names.API_VERSION, spec={"values": nested(9000)}
+    )
     world.template("deep", nested(9000))
     world.opt_in("deep")
     async with world.operator() as one:

@@ -526,7 +526,7 @@ async def test_a_restored_etcd_is_followed_back(maps: World, server: FakeApiServ
 async def test_a_watch_from_a_version_that_is_yet_to_come_is_given_up(
     maps: World, server: FakeApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a restore an API server may hold back all that is older than what was asked for: silence leads to a list."""
+    """An API server may hold back all that is older than what was asked for: silence leads to a list."""
     async with watching(maps) as watched:
         await restored(maps, server)
         seen = Event.seen

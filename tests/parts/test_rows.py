@@ -8,7 +8,7 @@ import pytest
 from metaoperator.core import names
 from tests.fake import FakeApiServer
 
-from .world import MARK, SIX, World
+from .world import KINDS, MARK, SIX, World
 
 PLURALS = ("configmaps", "deployments", "rolebindings", "services", "serviceaccounts", "pods", "leases")
 TUNED = {"workers": {"workflow": 7}}
@@ -256,6 +256,4 @@ def born(_kind: Any, event: Any) -> tuple[str, str]:
 
 def marked(server: FakeApiServer) -> list[Any]:
     """List what carries our mark in the namespace, the row included."""
-    return [live for kind in sorted({kind for kind, _ in SIX}) for live in server.select(kind, "team-a", MARK)] + [
-        live for live in server.select("WorkflowController", "team-a", MARK)
-    ]
+    return [live for kind in (*KINDS, "WorkflowController") for live in server.select(kind, "team-a", MARK)]

@@ -469,3 +469,67 @@ def test_whose_an_object_is_depends_on_the_incarnation_of_its_namespace() -> Non
     found = live(config_map())
     assert plan.is_ours(found, UID)
     assert not plan.is_ours(found, namespace(uid="next").uid)
+
+
+def put_right(rendered: Mapping[str, Any], live: Mapping[str, Any]) -> Any:
+    """Compose the patch for a Deployment's pod spec."""
+    return plan.lists_at_odds({"spec": rendered}, {"spec": live}).get("spec")
+
+
+CONTAINER = {
+    "name": "c",
+    "image": "i:1",
+    "env": [{"name": "A", "value": "1"}],
+    "ports": [{"name": "m", "containerPort": 1}],
+}
+
+
+@pytest.mark.parametrize(
+    ("rendered", "live", "patch"),
+    [
+        pytest.param([CONTAINER], [CONTAINER, {"name": "sidecar", "image": "s:1"}], None, id="a sidecar is no drift"),
+        pytest.param(
+            [CONTAINER],
+            [{**CONTAINER, "image": "other"}, {"name": "sidecar", "image": "s:1"}],
+            [CONTAINER, {"name": "sidecar", "image": "s:1"}],
+            id="a sidecar stays",
+        ),
+        pytest.param(
+            [CONTAINER],
+            [{**CONTAINER, "image": "other", "env": [{"name": "A", "value": "1"}, {"name": "THEIRS", "value": "x"}]}],
+            [{**CONTAINER, "env": [{"name": "A", "value": "1"}, {"name": "THEIRS", "value": "x"}]}],
+            id="another's variable in our container stays",
+        ),
+        pytest.param(
+            [CONTAINER],
+            [{**CONTAINER, "ports": [{"name": "m", "containerPort": 2, "protocol": "UDP"}], "tty": True}],
+            [{**CONTAINER, "tty": True}],
+            id="a port of ours is put in place whole, another's field of the container stays",
+        ),
+        pytest.param(
+            [CONTAINER],
+            [{**CONTAINER, "env": [{"name": "A", "valueFrom": {"fieldRef": {}}}]}],
+            [CONTAINER],
+            id="a variable of ours that was edited into another kind is put in place whole",
+        ),
+        pytest.param(
+            [CONTAINER],
+            [{"name": "sidecar", "image": "s:1"}],
+            [CONTAINER, {"name": "sidecar", "image": "s:1"}],
+            id="a container that is gone comes back",
+        ),
+    ],
+)
+def test_what_is_put_right_in_a_keyed_list_is_ours_only(rendered: Any, live: Any, patch: Any) -> None:
+    """Others' items stay at every depth; an item of ours holds what we render, and no mixture with what was edited."""
+    found = put_right({"containers": rendered}, {"containers": live})
+    assert found == (None if patch is None else {"containers": patch})
+
+
+def test_a_volume_edited_into_another_kind_is_put_in_place_whole() -> None:
+    """Two sources in one volume are invalid; the volumes of others stay."""
+    theirs = {"name": "theirs", "emptyDir": {}}
+    live = {"volumes": [{"name": "tmp", "hostPath": {"path": "/"}}, theirs]}
+    assert put_right({"volumes": [{"name": "tmp", "emptyDir": {"medium": "Memory"}}]}, live) == {
+        "volumes": [{"name": "tmp", "emptyDir": {"medium": "Memory"}}, theirs]
+    }
