@@ -117,10 +117,7 @@ class Informer:
                 delay = max(delay, told.after)
             except RetryableError as exc:
                 log.warning("watch interrupted", extra={"selection": str(self.selection), "error": str(exc)})
-                self._silences += asyncio.get_running_loop().time() - started >= self._read_timeout
-                if self._silences > PATIENCE:
-                    # Nothing at all, not even a bookmark, comes to who watches from a version that is yet to come.
-                    self._version = ""
+                self._count_silence(started)
             except Exception:
                 # A bug or an answer nobody thought of: the store only gets late, and the log says why.
                 log.exception("watch failed", extra={"selection": str(self.selection)})
@@ -177,6 +174,12 @@ class Informer:
                 self._drop(meta.get("namespace", ""), meta["name"], at=int(meta["resourceVersion"]))
             else:
                 self._store({**live, "apiVersion": kind.api_version, "kind": kind.kind})
+
+    def _count_silence(self, started: float) -> None:
+        """List anew after watches without a word: not even a bookmark comes to who asks for a version yet to come."""
+        self._silences += asyncio.get_running_loop().time() - started >= self._read_timeout
+        if self._silences > PATIENCE:
+            self._version = ""
 
     def _distrust(self) -> None:
         """Take every answer for newer than what is stored: etcd was restored, and versions begin again from below."""
