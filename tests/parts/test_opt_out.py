@@ -8,6 +8,7 @@ import pytest
 
 from metaoperator.core import names
 from tests.fake import FakeApiServer
+from tests.fake.values import micro
 
 from .world import ALONE, SIX, World
 
@@ -51,9 +52,7 @@ async def test_opting_out_drains_and_removes_in_order(world: World, server: Fake
     assert order[-1] == "WorkflowController"
     deletions = server.audit.select(verb="delete")
     assert [entry.code for entry in deletions] == [200] * 8
-    assert all(
-        (entry.body or {}).get("preconditions", {}).get("uid") for entry in deletions if entry.resource != "leases"
-    )
+    assert all((entry.body or {}).get("preconditions", {}).get("uid") for entry in deletions)
 
 
 async def test_the_childs_configuration_stays_until_its_last_pod_is_gone(world: World, server: FakeApiServer) -> None:
@@ -243,6 +242,91 @@ async def test_without_argos_kinds_an_opt_out_ends(world: World, server: FakeApi
         await asyncio.sleep(60)
         world.opt_out("team-a")
         await world.until(lambda: gone(world, "team-a"))
+
+
+@pytest.mark.parametrize("down", [False, True], ids=["running", "restarted"])
+async def test_an_id_that_a_person_wrote_is_not_the_one_that_is_drained(
+    world: World, server: FakeApiServer, *, down: bool
+) -> None:
+    """The row names another instance ID than the child runs under: the child's own Workflows and Lease count."""
+    async with world.operator() as one:
+        await served(world, "team-a")
+        server.delete("WorkflowController", "team-a", "workflow-controller")
+        spec = {"instanceID": "old-id"}
+        world.make("WorkflowController", "team-a", "workflow-controller", api=names.API_VERSION, spec=spec)
+        await world.until(lambda: world.condition("team-a") == ("False", "InstanceIDUnsupported"))
+        other = world.make("Lease", "team-a", "workflow-controller-old-id", api="coordination.k8s.io/v1", spec={})
+        world.workflow("team-a", "running")
+        world.workflow("team-a", "of-another", **{names.INSTANCE_ID_LABEL: "old-id"})
+        await asyncio.sleep(5)
+        if down:
+            await one.stop()
+        world.opt_out("team-a")
+        if down:
+            world.start()
+        await world.until(lambda: world.condition("team-a", "Reconciling") == ("True", "Draining"))
+        await asyncio.sleep(300)
+        assert world.whole("team-a")
+        assert server.audit.select(verb="delete") == []
+        world.phase("team-a", "running", "Succeeded", completed=True)
+        await world.until(lambda: world.empty("team-a"), 130)
+        await world.until(lambda: world.condition("team-a") == ("False", "NotOptedIn"))
+    assert server.get("Lease", "team-a", "workflow-controller-old-id") == other
+
+
+def _hand_made(world: World, space: str) -> dict[str, Any]:
+    """Install Argo by hand, with the ID that ours would have, and hand out what has to stay as it is."""
+    world.namespace(space)
+    labels = {"app": "workflow-controller"}
+    pod = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "argo:1"}]}}
+    spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": pod}
+    world.make("Deployment", space, "workflow-controller", api="apps/v1", spec=spec)
+    world.controller._sync(space, "workflow-controller")
+    return {kind: world.server.select(kind, space) for kind in ("Deployment", "ReplicaSet", "Pod")}
+
+
+@pytest.mark.parametrize("label", ["enabled", "enabeld"], ids=["a conflict", "a typo"])
+async def test_a_hand_made_argo_with_the_same_id_keeps_its_lease(
+    world: World, server: FakeApiServer, label: str
+) -> None:
+    """In: told, and nothing of it touched. Out: ours goes, and its Deployment, pods and Lease are left alone."""
+    theirs = _hand_made(world, "team-a")
+    lease = _get(server, "Lease", "workflow-controller-team-a")
+    reason = "Conflict" if label == "enabled" else "TemplateNotFound"
+    async with world.operator():
+        world.opt_in("team-a", label)
+        await world.until(lambda: world.condition("team-a") == ("False", reason))
+        await asyncio.sleep(200)
+        world.opt_out("team-a")
+        await world.until(lambda: world.wfc("team-a") is None and not world.child("team-a"), 130)
+        await asyncio.sleep(200)
+    assert _get(server, "Lease", "workflow-controller-team-a")["metadata"]["uid"] == lease["metadata"]["uid"]
+    assert {kind: server.select(kind, "team-a") for kind in theirs} == theirs
+    assert server.audit.select(verb="delete", resource="leases") == []
+
+
+async def test_a_typo_beside_an_argo_that_works_under_a_name_of_its_own(world: World, server: FakeApiServer) -> None:
+    """A Lease that moves and whose holder is no pod of our kind of name is somebody's, found as a pod or not."""
+    world.namespace("team-a")
+    spec = {"holderIdentity": "argo-server-7", "leaseDurationSeconds": 1000, "renewTime": micro(server.now())}
+    lease = world.make("Lease", "team-a", "workflow-controller-team-a", api="coordination.k8s.io/v1", spec=spec)
+    async with world.operator():
+        world.opt_in("team-a", "enabeld")
+        await world.until(lambda: world.condition("team-a") == ("False", "TemplateNotFound"))
+        world.opt_out("team-a")
+        await world.until(lambda: world.wfc("team-a") is None, 130)
+    assert server.get("Lease", "team-a", "workflow-controller-team-a") == lease
+
+
+async def test_our_own_childs_lease_goes_with_its_uid(world: World, server: FakeApiServer) -> None:
+    """The Lease is deleted by its UID, so that one that took its name meanwhile stays."""
+    async with world.operator():
+        await served(world, "team-a")
+        uid = _get(server, "Lease", "workflow-controller-team-a")["metadata"]["uid"]
+        world.opt_out("team-a")
+        await world.until(lambda: gone(world, "team-a"))
+    (deleted,) = server.audit.select(verb="delete", resource="leases", namespace="team-a")
+    assert (deleted.body or {})["preconditions"] == {"uid": uid}
 
 
 def _deletions(server: FakeApiServer) -> list[tuple[str, str]]:
