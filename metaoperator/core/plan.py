@@ -150,28 +150,29 @@ def build(
 
     `observed` holds the live objects that carry our label. Planning what was just applied keeps everything. Workloads
     are tied to the ServiceAccount that is observed, so that one that is made anew replaces their pods. While there is
-    unfinished `work`, no workload is pruned, nor anything else with it: a set without one would stop production.
+    unfinished `work`, no workload is pruned, nor anything else with it: a set without one would stop production. What
+    a workload rests on is pruned after it.
     """
     accounts = {ref.name: live["metadata"]["uid"] for ref, live in observed.items() if ref.kind == SERVICE_ACCOUNT}
     steps = [
         _step(_tied(manifest, accounts), observed.get(Ref.of(manifest)), namespace_uid, answers) for manifest in desired
     ]
     wanted = {step.ref for step in steps}
-    gone = [
-        (ref, live)
-        for ref, live in sorted(observed.items())
-        if ref not in wanted and is_ours(live, namespace_uid) and "deletionTimestamp" not in live["metadata"]
-    ]
-    if work and any(ref.kind == DEPLOYMENT for ref, _ in gone):
-        waiting = "no longer rendered, and kept until the unfinished Workflows have ended"
-        return (
-            *steps,
-            *(Step(verb=Verb.HOLD, ref=ref, reason=Reason.DRAINING, message=f"{ref}: {waiting}") for ref, _ in gone),
-        )
-    steps += [
-        Step(verb=Verb.PRUNE, ref=ref, reason=Reason.PRUNED, message="no longer rendered", uid=live["metadata"]["uid"])
-        for ref, live in gone
-    ]
+    gone = [(ref, live) for ref, live in sorted(observed.items()) if ref not in wanted and is_ours(live, namespace_uid)]
+    workloads = [str(ref) for ref, _ in gone if ref.kind == DEPLOYMENT]
+    for ref, live in gone:
+        if "deletionTimestamp" in live["metadata"]:
+            continue
+        if workloads and work:
+            waiting = f"{ref}: no longer rendered, and kept until the unfinished Workflows have ended"
+            steps.append(Step(verb=Verb.HOLD, ref=ref, reason=Reason.DRAINING, message=waiting))
+        elif workloads and ref.kind != DEPLOYMENT:
+            # Losing its ConfigMap or its permissions is fatal for a child: they outlive its pods.
+            waiting = f"{ref}: no longer rendered, and kept until {', '.join(workloads)} is gone"
+            steps.append(Step(verb=Verb.HOLD, ref=ref, reason=Reason.REMOVING, message=waiting))
+        else:
+            uid = live["metadata"]["uid"]
+            steps.append(Step(verb=Verb.PRUNE, ref=ref, reason=Reason.PRUNED, message="no longer rendered", uid=uid))
     return tuple(steps)
 
 
