@@ -203,7 +203,9 @@ class Fleet:
         if live is None:
             return None
         # Until the moment that anything was heard: while we are cut off, a Lease may well move without our seeing it.
-        age = max(0.0, self.leases.heard_at - self._moved.get((namespace, name), 0.0))
+        # What moved meanwhile is told bit by bit afterwards: a Lease is not stale because another was told of first.
+        since = max(self._moved.get((namespace, name), 0.0), self.leases.resumed_at)
+        age = max(0.0, self.leases.heard_at - since)
         spec = live["spec"]
         return LeaseView(
             holder=spec.get("holderIdentity") or "", duration=float(spec.get("leaseDurationSeconds") or 15), age=age

@@ -28,6 +28,8 @@ Changed = Callable[[Ref, Manifest | None, Manifest | None], None]
 
 READ_TIMEOUT: Final = 75.0
 LONGEST_BACKOFF: Final = 30.0
+LONGEST_GAP: Final = 15.0
+"""Seconds of silence after which it was we who were cut off: what changed meanwhile comes in its own time."""
 PATIENCE: Final = 2
 """So many watches in a row may end without a word before everything is listed anew."""
 
@@ -49,6 +51,7 @@ class Informer:
         self.kind_missing = False
         self.refused = ""
         self.heard_at = 0.0
+        self.resumed_at = 0.0
         self._cluster = cluster
         self._project = project
         self._changed = changed
@@ -201,7 +204,10 @@ class Informer:
         self._synced.set()
 
     def _heard(self) -> None:
-        self.heard_at = asyncio.get_running_loop().time()
+        now = asyncio.get_running_loop().time()
+        if self.heard_at and now - self.heard_at > LONGEST_GAP:
+            self.resumed_at = now
+        self.heard_at = now
         self._silences = 0
 
     # ---- the store
