@@ -6,7 +6,9 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from aiohttp import web
 
+from metaoperator.core.names import RENDERED_ANNOTATION as RENDERED
 from tests.fake import FakeApiServer
 
 from .proxy import Proxy
@@ -243,3 +245,133 @@ async def test_throttling_for_minutes_is_respected_and_outlived(world: World, se
         fault.release()
         await world.until(lambda: settled(world, server, spaces), 330)
     assert born == once_each(spaces)
+
+
+@pytest.mark.parametrize("verb", ["apply", "delete"])
+async def test_server_errors_on_one_object_for_long_are_told_and_do_not_churn(
+    world: World, server: FakeApiServer, verb: str
+) -> None:
+    """500 for an hour on one object: Reconciling says Retrying in the API server's words, written once, READY stays."""
+    async with world.operator():
+        world.opt_in("team-a")
+        world.opt_in("team-b")
+        await world.until(lambda: settled(world, server, ["team-a", "team-b"]))
+        await asyncio.sleep(20)
+        fault = server.faults.answer(500, message="etcd is full", verb="apply", resource="services", times=10**6)
+        if verb == "apply":
+            drift = {"metadata": {"annotations": {RENDERED: "0"}}}
+            server.patch("Service", "team-a", "workflow-controller-metrics", drift)
+        else:
+            server.delete("Service", "team-a", "workflow-controller-metrics")
+        await world.until(lambda: world.condition("team-a", "Reconciling") == ("True", "Retrying"), 10)
+        assert "etcd is full" in world.message("team-a", "Reconciling")
+        assert world.condition("team-a")[0] == "True"
+        await asyncio.sleep(10)
+        server.audit.clear()
+        await asyncio.sleep(3600)
+        assert [entry for entry in world.writes() if entry.subresource == "status"] == []
+        assert world.condition("team-a", "Reconciling") == ("True", "Retrying")
+        assert world.ready("team-b")
+        fault.release()
+        await world.until(lambda: settled(world, server, ["team-a", "team-b"]), 310)
+        await world.until(lambda: world.condition("team-a", "Reconciling")[0] == "False", 10)
+
+
+async def test_errors_that_alternate_do_not_churn_either(world: World, server: FakeApiServer) -> None:
+    """Three objects fail in turn, each in its own words: a few writes of the status in an hour, not one a try."""
+    async with world.operator():
+        world.opt_in("team-a")
+        await world.until(lambda: settled(world, server, ["team-a"]))
+        await asyncio.sleep(20)
+        for resource, code in (("services", 500), ("configmaps", 503), ("serviceaccounts", 504)):
+            answer = {"message": f"{resource} are slow", "verb": "apply", "resource": resource, "times": 10**6}
+            server.faults.answer(code, **answer)
+        for kind, name in SIX:
+            if kind in ("Service", "ConfigMap", "ServiceAccount"):
+                server.patch(kind, "team-a", name, {"metadata": {"annotations": {RENDERED: "0"}}})
+        await world.until(lambda: world.condition("team-a", "Reconciling") == ("True", "Retrying"), 10)
+        await asyncio.sleep(10)
+        server.audit.clear()
+        await asyncio.sleep(3600)
+        assert len([entry for entry in world.writes() if entry.subresource == "status"]) <= 3
+
+
+@pytest.mark.parametrize("trouble", ["freeze", "refuse"])
+@pytest.mark.parametrize("seconds", [35, 60, 90])
+async def test_children_that_renew_while_we_are_cut_off_never_turn_stale(
+    world: World, server: FakeApiServer, trouble: str, seconds: int
+) -> None:
+    """What we could not see is no silence of theirs: not one status says LeaseStale, during the cut or after it."""
+    spaces = [f"team-{i:02}" for i in range(25)]
+    async with Proxy(server.url).serve() as proxy, world.nature():
+        world.kubeconfig = write_kubeconfig(world.folder / "proxied", proxy.url)
+        world.start("one")
+        for each in spaces:
+            world.opt_in(each)
+        await world.until(lambda: settled(world, server, spaces))
+        await asyncio.sleep(30)
+        server.audit.clear()
+        getattr(proxy, trouble)()
+        await asyncio.sleep(seconds)
+        proxy.heal()
+        await asyncio.sleep(120)
+        assert settled(world, server, spaces)
+    assert reasons(server) & {"LeaseStale", "LeaseMissing", "LeaseForeign"} == set()
+
+
+async def test_events_that_come_bit_by_bit_after_a_cut_make_no_child_stale(world: World, server: FakeApiServer) -> None:
+    """Of many Leases that moved meanwhile some are told seconds before others: the others are not stale for that."""
+    spaces = [f"team-{i:02}" for i in range(6)]
+    async with world.operator():
+        for each in spaces:
+            world.opt_in(each)
+        await world.until(lambda: settled(world, server, spaces))
+        await asyncio.sleep(30)
+        server.audit.clear()
+        cut = server.faults.answer(503, verb=("watch", "list"), resource="leases", times=10**6)
+        server.cut_watches("Lease")
+        await asyncio.sleep(60)
+        told, loop = 0, asyncio.get_running_loop()
+        until = loop.time() + 60
+        write = web.StreamResponse.write
+
+        async def late(self: web.StreamResponse, data: Any) -> None:
+            nonlocal told
+            if b'"kind":"Lease"' in bytes(data) and loop.time() < until:
+                told += 1
+                await asyncio.sleep(0.5)
+            await write(self, data)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(web.StreamResponse, "write", late)
+            cut.release()
+            await asyncio.sleep(100)
+        assert told
+        await asyncio.sleep(60)
+        assert settled(world, server, spaces)
+    assert reasons(server) & {"LeaseStale", "LeaseMissing", "LeaseForeign"} == set()
+
+
+async def test_events_that_hang_do_not_delay_ready(world: World, server: FakeApiServer) -> None:
+    """Nobody answers for Events: thirty children are READY within a quarter of a minute, and stay served."""
+    spaces = [f"team-{i:02}" for i in range(30)]
+    server.faults.hang(resource="events", times=10**6)
+    async with world.operator() as one:
+        await world.until(lambda: one.leading)
+        for each in spaces:
+            world.opt_in(each)
+        await world.until(lambda: settled(world, server, spaces), 15)
+        server.delete("Service", "team-00", "workflow-controller-metrics")
+        await world.until(lambda: settled(world, server, spaces), 5)
+        server.faults.clear()
+
+
+def reasons(server: FakeApiServer) -> set[str]:
+    """Name every reason that READY was written with."""
+    return {
+        condition["reason"]
+        for entry in server.audit.writes()
+        if entry.resource == "workflowcontrollers" and entry.subresource == "status" and entry.body
+        for condition in entry.body["status"]["conditions"]
+        if condition["type"] == "Ready"
+    }
