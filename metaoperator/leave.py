@@ -62,7 +62,7 @@ class Leaver:
             )
             return None
         stalled: Note | None = None
-        unfinished_work = await self._unfinished(namespace, instance, seen)
+        unfinished_work = await self.unfinished(namespace, instance, seen)
         if unfinished_work.unfinished:
             note = Note(
                 reason=Reason.DRAINING,
@@ -114,7 +114,7 @@ class Leaver:
             foreign = moving and bool(holder) and not holder.startswith(f"{names.WORKFLOW_CONTROLLER}-")
         return None if foreign else (ref, live["metadata"]["uid"])
 
-    async def _unfinished(self, namespace: Namespace, instance: str, seen: Observed) -> WorkCount:
+    async def unfinished(self, namespace: Namespace, instance: str, seen: Observed) -> WorkCount:
         """Count what an opt-out waits for; zero is confirmed by the API server before anything is removed."""
         if seen.work is not None and seen.work.unfinished:
             return seen.work

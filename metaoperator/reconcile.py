@@ -14,6 +14,7 @@ from metaoperator.core import health, names, optin, plan, shard, status, values
 from metaoperator.core.errors import Conflict, NotLeading, Stalled, TemplateError, ValuesError
 from metaoperator.core.model import (
     CONTROLLER_TEMPLATE,
+    DEPLOYMENT,
     NAMESPACE,
     WORKFLOW_CONTROLLER,
     Desired,
@@ -123,7 +124,13 @@ class Reconciler:
         except Stalled as exc:
             desired, stalled = None, Note(reason=exc.reason, message=exc.message)
         if desired is not None and not paused:
-            outcome = await self._actor.install(functools.partial(self._plan, namespace, instance, desired))
+            plan_now = functools.partial(self._plan, namespace, instance, desired)
+            if any(step.verb is Verb.PRUNE and step.ref.kind == DEPLOYMENT for step in plan_now()):
+                # A workload goes like a child at an opt-out: not before the API server itself confirms that it is idle.
+                seen = self._fleet.observe(namespace.name, instance)
+                busy = (await self._leaver.unfinished(namespace, instance, seen)).unfinished > 0
+                plan_now = functools.partial(plan_now, busy=busy)
+            outcome = await self._actor.install(plan_now)
             await self._tell(wfc, outcome, desired)
             stalled = outcome.stalled
         seen = self._fleet.observe(namespace.name, instance)
@@ -160,14 +167,14 @@ class Reconciler:
         )
         return slow if again is None else min(again, slow)
 
-    def _plan(self, namespace: Namespace, instance: str, desired: Desired) -> tuple[Step, ...]:
+    def _plan(self, namespace: Namespace, instance: str, desired: Desired, *, busy: bool = False) -> tuple[Step, ...]:
         seen = self._fleet.observe(namespace.name, instance)
         return plan.build(
             desired.documents,
             seen.objects,
             namespace_uid=namespace.uid,
             answers=self._actor.answers,
-            work=seen.work is None or seen.work.unfinished > 0,
+            work=busy or seen.work is None or seen.work.unfinished > 0,
         )
 
     async def _desired(self, namespace: Namespace, template: str, wfc: Manifest) -> Desired:

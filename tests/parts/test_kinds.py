@@ -150,7 +150,6 @@ async def test_moved_to_a_set_without_a_workload_and_back_keeps_the_child(world:
         assert after == before
 
 
-@pytest.mark.xfail(strict=True, reason="reconcile.py prunes on a count that only the watch told of")
 async def test_a_workflow_that_no_event_told_of_keeps_the_child_too(world: World, server: FakeApiServer) -> None:
     """Before a workload is pruned, zero unfinished Workflows is confirmed as it is at an opt-out."""
     world.template("bare", directory="bare")
