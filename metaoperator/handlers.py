@@ -93,6 +93,7 @@ def settings() -> kopf.OperatorSettings:
 def registry(mirror: Mirror, ask: Ask, login: Callable[..., Any]) -> kopf.OperatorRegistry:
     """Register the handlers on a registry of their own: importing this module changes nothing."""
     made = kopf.OperatorRegistry()
+    counted: dict[str, str] = {}
 
     @kopf.on.event("v1", "namespaces", id="namespace", registry=made)
     async def namespace(event: Any, **_: Any) -> None:
@@ -101,13 +102,16 @@ def registry(mirror: Mirror, ask: Ask, login: Callable[..., Any]) -> kopf.Operat
 
     @kopf.on.event(names.GROUP, "v1alpha1", "workflowcontrollers", id="workflow-controller", registry=made)
     async def workflow_controller(event: Any, **_: Any) -> None:
-        meta = event["object"]["metadata"]
-        before = mirror.peek(Ref(WORKFLOW_CONTROLLER, meta["namespace"], meta["name"])) or {}
         if (ref := _news(mirror, WORKFLOW_CONTROLLER, event)) is not None:
             ask(ref.namespace, 0.0)
-        # Both that it counts for now and that it counted for: one loses what the other gains.
-        told = {(each.get("status") or {}).get("template") for each in (event["object"], before)}
-        for template in sorted(filter(None, told)):
+        # Both that it counts for now and that it counted for: one loses what the other gains. The mirror cannot tell
+        # the latter: it knows our own write before its event comes.
+        where = event["object"]["metadata"]["namespace"]
+        now = (event["object"].get("status") or {}).get("template", "")
+        before = counted.pop(where, "")
+        if event.get("type") != "DELETED" and now:
+            counted[where] = now
+        for template in sorted({now, before} - {""}):
             ask(f"{TEMPLATE_KEY}{template}", ROLL_UP_SECONDS)
 
     @kopf.on.event(names.GROUP, "v1alpha1", "controllertemplates", id="controller-template", registry=made)

@@ -101,10 +101,6 @@ class Mirror:
         """List the copies of one kind that are at hand, sorted; for counting, not for deciding."""
         return [copy for ref, copy in sorted(self._copies.items()) if ref.kind == kind and copy is not None]
 
-    def peek(self, ref: Ref) -> Manifest | None:
-        """Hand out the copy that is at hand, old or not; nothing is read."""
-        return self._copies.get(ref)
-
     def is_opted_in(self, namespace: str) -> bool:
         """Tell whether the copy at hand of a namespace has our label, whatever its value."""
         return _labelled(self._copies.get(Ref(NAMESPACE, "", namespace)))
