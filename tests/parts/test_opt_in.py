@@ -295,6 +295,29 @@ async def test_template_status_counts_its_namespaces(world: World, server: FakeA
         await world.until(lambda: counts() == {"total": 2, "ready": 2})
 
 
+def _counts(server: FakeApiServer, name: str) -> Any:
+    live = server.get("ControllerTemplate", None, name)
+    return ((live or {}).get("status") or {}).get("namespaces")
+
+
+async def test_both_templates_count_right_after_a_namespace_moves(world: World, server: FakeApiServer) -> None:
+    """One loses what the other gains, within seconds, however often; so it is at an opt-out and at a deletion."""
+    world.template("gpu")
+    async with world.operator():
+        for i in range(3):
+            world.opt_in(f"team-{i}")
+        await world.until(lambda: _counts(server, "default") == {"total": 3, "ready": 3}, 20)
+        assert _counts(server, "gpu") == {"total": 0, "ready": 0}
+        for there, left in (("gpu", 2), ("enabled", 3), ("gpu", 2)):
+            world.label("team-0", there)
+            wanted = {"default": {"total": left, "ready": left}, "gpu": {"total": 3 - left, "ready": 3 - left}}
+            await world.until(lambda: {each: _counts(server, each) for each in wanted} == wanted, 15, what=there)  # noqa: B023
+        world.opt_out("team-0")
+        await world.until(lambda: _counts(server, "gpu") == {"total": 0, "ready": 0}, 30)
+        server.delete("Namespace", None, "team-1")
+        await world.until(lambda: _counts(server, "default") == {"total": 1, "ready": 1}, 30)
+
+
 async def test_paused_writes_nothing_and_says_so(world: World, server: FakeApiServer) -> None:
     """With spec.paused drift stays as it is; without it, it is repaired at once."""
     async with world.operator():

@@ -145,6 +145,80 @@ async def test_a_stale_lease_is_told_without_any_event(world: World) -> None:
         await world.until(lambda: world.ready("team-a"), 10)
 
 
+async def test_foreign_workflows_and_leases_leave_nothing_in_memory_and_cost_no_reads(
+    world: World, server: FakeApiServer
+) -> None:
+    """200 namespaces that are none of ours, with Workflows and Leases like ours: made, moved and deleted unnoticed."""
+    async with world.operator() as one:
+        world.opt_in("team-a")
+        await world.until(lambda: world.ready("team-a"))
+        await asyncio.sleep(60)
+        before = _remembered(one.operator)
+        server.audit.clear()
+        for i in range(200):
+            space = f"foreign-{i:03}"
+            world.namespace(space)
+            world.workflow(space, "w")
+            lease = {"holderIdentity": "somebody", "leaseDurationSeconds": 15}
+            api = "coordination.k8s.io/v1"
+            world.make("Lease", space, f"workflow-controller-{space}", api=api, spec=lease)
+        await asyncio.sleep(10)
+        for i in range(200):
+            world.phase(f"foreign-{i:03}", "w", "Running")
+            moved = {"spec": {"holderIdentity": "another"}}
+            server.patch("Lease", f"foreign-{i:03}", f"workflow-controller-foreign-{i:03}", moved)
+        await asyncio.sleep(60)
+        assert [entry for entry in world.ours() if entry.verb in ("get", "list")] == []
+        for i in range(200):
+            server.delete("Namespace", None, f"foreign-{i:03}")
+        await world.until(lambda: len(server.select("Namespace")) == 3)
+        await asyncio.sleep(60)
+        assert [entry for entry in world.ours() if entry.verb == "get"] == []
+        assert _remembered(one.operator) == before
+    assert world.writes() == []
+
+
+async def test_namespaces_that_came_and_went_leave_nothing_in_memory(world: World, server: FakeApiServer) -> None:
+    """Forty namespaces in and out again, half of them deleted: what is remembered is what it was before."""
+    async with world.operator() as one:
+        world.opt_in("team-a")
+        await world.until(lambda: world.ready("team-a"))
+        await asyncio.sleep(60)
+        before = _remembered(one.operator)
+        spaces = [f"brief-{i:02}" for i in range(40)]
+        for each in spaces:
+            world.opt_in(each)
+        await world.until(lambda: world.ready(*spaces))
+        for each in spaces[:20]:
+            world.opt_out(each)
+        for each in spaces[20:]:
+            server.delete("Namespace", None, each)
+        await world.until(lambda: all(world.wfc(each) is None and not world.child(each) for each in spaces), 130)
+        await asyncio.sleep(400)
+        assert _remembered(one.operator) == before
+
+
+def _remembered(operator: Any) -> dict[str, int]:
+    """Count what is kept for each namespace, wherever that is."""
+    mirror, fleet, queue = operator._mirror, operator._fleet, operator._worker._queue
+    reconciler = operator._reconciler
+    kept = {
+        "copies": mirror._copies,
+        "heard": mirror._heard,
+        "told": mirror._told_at,
+        "locks": mirror._reading,
+        "moved": fleet._moved,
+        "stale": fleet._stale,
+        "work": fleet._work,
+        "failures": queue._failures,
+        "due": queue._due,
+        "answers": reconciler._actor.answers,
+        "published": reconciler._publisher._published_at,
+        **{str(each.selection): each._texts for each in fleet.informers},
+    }
+    return {name: len(each) for name, each in kept.items()}
+
+
 def _counted(send: Any) -> Any:
     async def counted(method: str, path: str, query: dict[str, str], *more: Any) -> Any:
         if "watch" not in query:
