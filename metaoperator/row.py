@@ -70,9 +70,13 @@ class Row:
         if names.SPEC_LOST_ANNOTATION not in (meta.get("annotations") or {}):
             return
         seen = self._fleet.observe(namespace.name, shard.instance_id(namespace))
-        live = seen.deployment(namespace.uid)
-        wanted = next((each for each in desired.documents if live is not None and Ref.of(each) == Ref.of(live)), None)
-        if live is not None and (wanted is None or plan.rendered_digest(wanted) != plan.rendered_digest(live)):
+        wanted = {Ref.of(each): plan.rendered_digest(each) for each in desired.documents}
+        other = [
+            ref
+            for ref, live in seen.objects.items()
+            if plan.is_ours(live, namespace.uid) and wanted.get(ref) != plan.rendered_digest(live)
+        ]
+        if other and seen.deployment(namespace.uid) is not None:
             raise Stalled(
                 Reason.SPEC_LOST,
                 "the WorkflowController was deleted, and its values with it; the child is held as it is: write "
