@@ -92,6 +92,63 @@ async def test_a_lost_spec_holds_the_child_until_it_is_written_again(
         await world.until(lambda: "--workflow-workers=9" in arguments(server), 10)
 
 
+TUNABLE = {
+    "template.yaml": """
+description: x
+kinds: [{apiVersion: apps/v1, kind: Deployment}, {apiVersion: v1, kind: ConfigMap}]
+namespaceValues: [text, more]
+""",
+    "values.yaml": "text: plain\nmore: false\n",
+    "values.schema.json": '{"type": "object"}\n',
+    "map.yaml.j2": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: text}\ndata: {text: {{ values.text | q }}}\n",
+    "more.yaml.j2": "{% if values.more %}\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: more}\n{% endif %}\n",
+    "deployment.yaml.j2": """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: workflow-controller}
+spec:
+  selector: {matchLabels: {a: b}}
+  template:
+    metadata: {labels: {a: b}}
+    spec: {containers: [{name: c, image: "i:1"}]}
+""",
+}
+"""A set whose values reach a ConfigMap and an object of their own, and not the Deployment."""
+
+
+@pytest.mark.parametrize("values", [{"text": "tuned"}, {"more": True}], ids=["another text", "another object"])
+async def test_a_lost_spec_that_does_not_show_in_the_deployment_holds_the_child_too(
+    world: World, server: FakeApiServer, values: dict[str, Any]
+) -> None:
+    """What the values decided may stand in any object of the child: none of them is changed or pruned."""
+    home = world.folder / "sets" / "tunable"
+    home.mkdir(parents=True)
+    for name, text in TUNABLE.items():
+        (home / name).write_text(text.lstrip())
+    world.template("tunable", directory="tunable")
+
+    def maps() -> list[Any]:
+        return server.select("ConfigMap", "team-a")
+
+    async with world.operator(templates=(world.folder / "sets",)):
+        world.opt_in("team-a", "tunable")
+        await world.until(maps)
+        plain = maps()
+        await asyncio.sleep(20)
+        world.spec("team-a", values=values)
+        await world.until(lambda: maps() != plain, 20)
+        await asyncio.sleep(20)
+        before = maps()
+        server.delete("WorkflowController", "team-a", "workflow-controller")
+        await world.until(lambda: world.condition("team-a") == ("False", "SpecLost"), 20)
+        await asyncio.sleep(300)
+        assert maps() == before
+        world.spec("team-a", values=values)
+        await world.until(lambda: not is_lost(world), 20)
+        await asyncio.sleep(60)
+        assert maps() == before
+
+
 @LOST
 async def test_a_person_may_accept_that_a_spec_is_lost(world: World, server: FakeApiServer, how: str) -> None:
     """The annotation taken away by hand: the child is served with what is there now."""
