@@ -304,8 +304,10 @@ def env(*, namespace: str, kubeconfig: str | None) -> None:
 def _with_cluster(kubeconfig: str | None, ask: "Callable[[Cluster], Coroutine[Any, Any, T]]") -> T:
     import asyncio  # noqa: PLC0415 - a third of what `render` would take to start
 
-    from metaoperator.cluster import Cluster  # noqa: PLC0415
+    from metaoperator.cluster import RECURSION_LIMIT, Cluster  # noqa: PLC0415
     from metaoperator.gate import Gate  # noqa: PLC0415
+
+    sys.setrecursionlimit(RECURSION_LIMIT)
 
     async def main() -> T:
         cluster = Cluster(kubeconfig=kubeconfig, gate=Gate())  # its gate stays closed: these commands only read

@@ -26,6 +26,9 @@ from metaoperator.gate import Gate
 _METADATA: Final = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,application/json"
 _PAGE: Final = 500
 
+RECURSION_LIMIT: Final = 60_000
+"""For a process that reads objects: the API server takes values that are nested 10,000 levels deep."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:

@@ -16,7 +16,7 @@ import kopf
 from aiohttp import web
 
 from metaoperator import handlers, probes, sources
-from metaoperator.cluster import Cluster, Selection
+from metaoperator.cluster import RECURSION_LIMIT, Cluster, Selection
 from metaoperator.core import names
 from metaoperator.core.errors import Gone, MetaoperatorError, TemplateError
 from metaoperator.core.model import CONTROLLER_TEMPLATE, LEASE, WORKFLOW_CONTROLLER, Kind, Ref
@@ -36,7 +36,6 @@ SILENCE_SECONDS: Final = 180.0
 STUCK_SECONDS: Final = 30.0
 LOGIN_SECONDS: Final = 300.0
 SIGNAL_SECONDS: Final = 5.0
-RECURSION_LIMIT: Final = 60_000
 KOPF_RESTARTS: Final = 5
 KOPF_WINDOW: Final = 600.0
 
