@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from metaoperator.cluster import RECURSION_LIMIT
 from metaoperator.core import names
-from metaoperator.operator import RECURSION_LIMIT
 from tests.fake import FakeApiServer
 
 from .world import SIX, World

@@ -1,12 +1,15 @@
 """The command line: what it prints, and that what a person can mend ends in a sentence and an exit code."""
 
+import http.server
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -287,3 +290,62 @@ def test_a_table_lines_its_columns_up() -> None:
     """As kubectl does, with no blanks at the end of a line."""
     rows = [{"NAME": "a", "MESSAGE": "long enough"}, {"NAME": "a-long-name", "MESSAGE": ""}]
     assert cli._table(rows) == "NAME          MESSAGE\na             long enough\na-long-name\n"
+
+
+# what others wrote into the cluster
+
+
+def _group(group: str, **kinds: str) -> Any:
+    resources = [{"name": name, "kind": kind, "namespaced": kind != "Namespace"} for name, kind in kinds.items()]
+    return {"kind": "APIResourceList", "groupVersion": group, "resources": resources}
+
+
+@pytest.fixture
+def deep_cluster(tmp_path: Path) -> Iterator[Path]:
+    """An API server with one WorkflowController whose values are 9,000 levels deep; a kubeconfig for it."""
+    meta = '{"name": "%s", "namespace": "team-a", "resourceVersion": "1", "uid": "u", "generation": 1}'
+    values = '{"a": ' + "[" * 9000 + "]" * 9000 + "}"
+    condition = '{"type": "Ready", "status": "False", "reason": "ValuesInvalid", "message": "too deep"}'
+    status = f'{{"observedGeneration": 1, "conditions": [{condition}]}}'
+    wfc = f'{{"metadata": {meta % "workflow-controller"}, "spec": {{"values": {values}}}, "status": {status}}}'
+    namespace = f'{{"metadata": {meta % "team-a"}}}'
+    answers = {
+        "/api/v1": json.dumps(_group("v1", namespaces="Namespace")),
+        "/apis/metaoperator.dev/v1alpha1": json.dumps(
+            _group(names.API_VERSION, workflowcontrollers="WorkflowController")
+        ),
+        "/api/v1/namespaces": f'{{"metadata": {{}}, "items": [{namespace}]}}',
+        "/apis/metaoperator.dev/v1alpha1/workflowcontrollers": f'{{"metadata": {{}}, "items": [{wfc}]}}',
+    }
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = answers[self.path.partition("?")[0]].encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            """Say nothing."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "x", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}],
+            "users": [{"name": "x", "user": {"token": "t"}}],
+            "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
+            "current-context": "x",
+        }
+        yield write(tmp_path / "kubeconfig", yaml.safe_dump(config))
+        server.shutdown()
+
+
+def test_status_shows_everybody_although_ones_values_are_too_deep(deep_cluster: Path) -> None:
+    """What one tenant wrote keeps nobody from reading about the others: a row like any other, no traceback."""
+    command = [sys.executable, "-m", "metaoperator", "status", "--kubeconfig", str(deep_cluster)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    assert "ValuesInvalid" in ran.stdout
+    assert (ran.returncode, ran.stderr) == (1, "")
