@@ -191,7 +191,8 @@ async def test_a_lost_spec_does_not_keep_a_namespace_from_leaving(world: World) 
         await world.until(lambda: world.empty("team-a") and world.wfc("team-a") is None)
 
 
-async def test_a_kind_that_comes_back_is_watched_again(world: World, server: FakeApiServer) -> None:
+@pytest.mark.parametrize("seconds", [0, 3, 90])
+async def test_a_kind_that_comes_back_is_watched_again(world: World, server: FakeApiServer, seconds: int) -> None:
     """The CRD withdrawn and made anew: no child is touched, and an edit of values is seen at once afterwards."""
     spaces = [f"team-{i}" for i in range(3)]
     async with world.operator() as one:
@@ -202,7 +203,7 @@ async def test_a_kind_that_comes_back_is_watched_again(world: World, server: Fak
         server.audit.clear()
         before = [child(server, each) for each in spaces]
         definition = server.withdraw("WorkflowController")
-        await asyncio.sleep(90)
+        await asyncio.sleep(seconds)
         assert [child(server, each) for each in spaces] == before
         server.define(definition)
         await world.until(lambda: world.ready(*spaces), 400)
@@ -211,6 +212,33 @@ async def test_a_kind_that_comes_back_is_watched_again(world: World, server: Fak
         assert touched(world) == []
         world.spec("team-1", values=TUNED)
         await world.until(lambda: "--workflow-workers=7" in arguments(server, "team-1"), 5)
+        assert one.leading
+
+
+@pytest.mark.parametrize("seconds", [0, 3, 90])
+async def test_the_kind_of_templates_that_comes_back_is_watched_again(
+    world: World, server: FakeApiServer, seconds: int
+) -> None:
+    """The other CRD withdrawn and made anew: children stand as they are, and a new template is seen at once."""
+    spaces = [f"team-{i}" for i in range(3)]
+    async with world.operator() as one:
+        for each in spaces:
+            world.opt_in(each)
+        await world.until(lambda: world.ready(*spaces))
+        await asyncio.sleep(20)
+        server.audit.clear()
+        before = [child(server, each) for each in spaces]
+        definition = server.withdraw("ControllerTemplate")
+        await asyncio.sleep(seconds)
+        server.define(definition)
+        await asyncio.sleep(120)
+        assert [child(server, each) for each in spaces] == before
+        world.template("default")
+        await world.until(lambda: world.ready(*spaces), 10)
+        await asyncio.sleep(60)
+        assert touched(world) == []
+        server.patch("ControllerTemplate", None, "default", {"spec": {"values": TUNED}})
+        await world.until(lambda: all("--workflow-workers=7" in arguments(server, each) for each in spaces), 10)
         assert one.leading
 
 
