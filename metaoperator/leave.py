@@ -66,8 +66,8 @@ class Leaver:
         if unfinished_work.unfinished:
             note = Note(
                 reason=Reason.DRAINING,
-                message=f"opted out; Workflows with ID {instance} are served until they end: stop or delete them to "
-                "leave sooner, and suspend CronWorkflows with that ID, which start new ones",
+                message=f"opted out; unfinished Workflows with ID {instance} are served until they end: stop or delete "
+                "them to leave sooner, and suspend CronWorkflows with that ID, which start new ones",
             )
             verdict = health.assess(seen.deployment(namespace.uid), seen.pods, seen.lease)
         else:
