@@ -16,6 +16,8 @@ API_ADDRESS = "10.96.0.1"
 POD_RANGE = "10.244.0.0/22"
 NODE_ADDRESS = "10.244.0.1"
 
+_BRIDGE_MAC = "0a:58:0a:f4:00:01"
+
 # How we know our own again: a label on the address, a protocol number on the route.
 _LABEL = "lo:mo"
 _ROUTE_PROTOCOL = "177"
@@ -27,7 +29,9 @@ def set_up() -> None:
         raise ClusterError(f"an address in {POD_RANGE} is already in use on this machine: see `ip addr`")
     if f" {API_ADDRESS}/32" in _ip("-o", "addr", "show"):
         raise ClusterError(f"{API_ADDRESS} is already an address of this machine: see `ip addr`")
-    _ip("link", "add", places.BRIDGE, "type", "bridge")
+    # An address of its own: a bridge otherwise takes the lowest of its ports', which changes as pods come and go, and
+    # all pods then send to the old one until their neighbour entries expire: 40 s without an API server.
+    _ip("link", "add", places.BRIDGE, "address", _BRIDGE_MAC, "type", "bridge")
     _ip("addr", "add", f"{NODE_ADDRESS}/{POD_RANGE.split('/')[1]}", "dev", places.BRIDGE)
     _ip("link", "set", places.BRIDGE, "up")
     _ip("addr", "add", f"{API_ADDRESS}/32", "dev", "lo", "label", _LABEL)
