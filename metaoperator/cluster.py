@@ -191,6 +191,12 @@ class Cluster:
             "PATCH", f"{path}/{subresource}" if subresource else path, query, manifest, "application/apply-patch+yaml"
         )
 
+    async def apply_status(self, live: Manifest, status: Mapping[str, Any]) -> Manifest:
+        """Apply the whole status of one object of ours; the UID keeps it from a successor (`Invalid`)."""
+        meta = {key: live["metadata"][key] for key in ("name", "namespace", "uid") if key in live["metadata"]}
+        body = {"apiVersion": live["apiVersion"], "kind": live["kind"], "metadata": meta, "status": status}
+        return (await self.apply(body, force=True, subresource="status"))[0]
+
     async def merge(self, ref: Ref, patch: Manifest) -> Manifest:
         """Merge a patch into an object; lists are replaced whole. `Conflict` if it carries a UID that is not there."""
         query = {"fieldManager": names.FIELD_MANAGER}

@@ -40,10 +40,14 @@ class Observed:
     lease: LeaseView | None
     work: WorkCount | None
 
+    def ours(self, namespace_uid: str) -> dict[Ref, Manifest]:
+        """Keep those objects that carry our whole mark."""
+        return {ref: live for ref, live in self.objects.items() if plan.is_ours(live, namespace_uid)}
+
     def deployment(self, namespace_uid: str) -> Manifest | None:
         """Find the child's Deployment, if it is ours."""
-        for ref, live in self.objects.items():
-            if ref.kind == DEPLOYMENT and ref.name == names.WORKFLOW_CONTROLLER and plan.is_ours(live, namespace_uid):
+        for ref, live in self.ours(namespace_uid).items():
+            if ref.kind == DEPLOYMENT and ref.name == names.WORKFLOW_CONTROLLER:
                 return live
         return None
 

@@ -13,12 +13,12 @@ import kopf
 from metaoperator.core import names
 from metaoperator.core.model import CONTROLLER_TEMPLATE, NAMESPACE, WORKFLOW_CONTROLLER, Kind, Ref
 from metaoperator.mirror import Mirror
+from metaoperator.reconcile import ROLL_UP_SECONDS
 
 Ask = Callable[[str, float], None]
 
 TEMPLATE_KEY: Final = "template/"
 """Prefix of the queue's names that mean a ControllerTemplate; a namespace's name holds no slash."""
-ROLL_UP_SECONDS: Final = 5.0
 
 
 class _NoDiffBase(kopf.DiffBaseStorage):

@@ -50,7 +50,7 @@ class Leaver:
         instance = shard.instance_id(namespace)  # what is installed runs under this one, whatever a person wrote
         view = functools.partial(publish.view, namespace=namespace, instance_id=instance)
         seen = self._fleet.observe(namespace.name, instance)
-        ours = [ref for ref, live in seen.objects.items() if plan.is_ours(live, namespace.uid)]
+        ours = seen.ours(namespace.uid)
         lease = await self._childs_lease(namespace, instance)
         if not ours and not (made_by_us and (seen.pods or lease)):
             return await self._gone(namespace, wfc, made_by_us=made_by_us)

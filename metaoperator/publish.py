@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from metaoperator.cluster import Cluster
-from metaoperator.core import names, plan, status
+from metaoperator.core import names, status
 from metaoperator.core.errors import Conflict, Gone, Invalid
 from metaoperator.core.health import Verdict
 from metaoperator.core.model import WORKFLOW_CONTROLLER, Manifest, Namespace, Ref
@@ -61,10 +61,8 @@ class Publisher:
         if wait > 0.01 and status.only_counts_differ(wanted, published):
             return wait
         ref = Ref.of(wfc)
-        meta = {"name": ref.name, "namespace": ref.namespace, "uid": wfc["metadata"]["uid"]}
-        body = {"apiVersion": ref.kind.api_version, "kind": ref.kind.kind, "metadata": meta, "status": wanted}
         try:
-            live, _ = await self._cluster.apply(body, force=True, subresource="status")
+            live = await self._cluster.apply_status(wfc, wanted)
         except (Gone, Conflict):
             self._mirror.saw(ref, "")
             return 1.0
@@ -112,7 +110,7 @@ def view(
     namespace: Namespace | None = None,
 ) -> View:
     """Compose what one look at a namespace tells; what is not known now stands as it was last published."""
-    ours = {} if seen is None or namespace is None else seen.objects
+    ours = {} if seen is None or namespace is None else seen.ours(namespace.uid)
     return View(
         generation=wfc["metadata"]["generation"],
         verdict=verdict,
@@ -125,9 +123,5 @@ def view(
         instance_id=instance_id,
         leader=seen.lease.holder if seen is not None and seen.lease is not None else "",
         work=None if seen is None else seen.work,
-        inventory=[
-            f"{ref.kind.kind}/{ref.name}"
-            for ref, live in ours.items()
-            if namespace is not None and plan.is_ours(live, namespace.uid)
-        ],
+        inventory=[f"{ref.kind.kind}/{ref.name}" for ref in ours],
     )

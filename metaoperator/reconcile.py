@@ -229,8 +229,7 @@ class Reconciler:
 
     async def template(self, name: str) -> float | None:
         """Reconcile the status of one ControllerTemplate."""
-        ref = Ref(CONTROLLER_TEMPLATE, "", name)
-        live = await self._mirror.get(ref)
+        live = await self._mirror.get(Ref(CONTROLLER_TEMPLATE, "", name))
         if live is None or "deletionTimestamp" in live["metadata"]:
             return None
         if not self._mirror.whole(WORKFLOW_CONTROLLER):
@@ -261,8 +260,5 @@ class Reconciler:
             now=self._wall_clock(),
         )
         if wanted != published:
-            meta = {"name": name, "uid": live["metadata"]["uid"]}
-            body = {"apiVersion": ref.kind.api_version, "kind": ref.kind.kind, "metadata": meta, "status": wanted}
-            made, _ = await self._cluster.apply(body, force=True, subresource="status")
-            self._mirror.learn(made)
+            self._mirror.learn(await self._cluster.apply_status(live, wanted))
         return None

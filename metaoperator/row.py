@@ -42,8 +42,8 @@ class Row:
 
     def _something_is_missing(self, namespace: Namespace, wfc: Manifest) -> bool:
         """Tell whether objects may be made in this pass: the row's own copy may be as old as the namespace's."""
-        there = self._fleet.observe(namespace.name, shard.instance_id(namespace)).objects
-        ours = {f"{ref.kind.kind}/{ref.name}" for ref, live in there.items() if plan.is_ours(live, namespace.uid)}
+        there = self._fleet.observe(namespace.name, shard.instance_id(namespace)).ours(namespace.uid)
+        ours = {f"{ref.kind.kind}/{ref.name}" for ref in there}
         return not ours or not ours.issuperset((wfc.get("status") or {}).get("inventory") or ())
 
     async def _write_wfc(self, ref: Ref, meta: Manifest, spec: Manifest) -> Manifest:
@@ -71,11 +71,7 @@ class Row:
             return
         seen = self._fleet.observe(namespace.name, shard.instance_id(namespace))
         wanted = {Ref.of(each): plan.rendered_digest(each) for each in desired.documents}
-        other = [
-            ref
-            for ref, live in seen.objects.items()
-            if plan.is_ours(live, namespace.uid) and wanted.get(ref) != plan.rendered_digest(live)
-        ]
+        other = [ref for ref, live in seen.ours(namespace.uid).items() if wanted.get(ref) != plan.rendered_digest(live)]
         if other and seen.deployment(namespace.uid) is not None:
             raise Stalled(
                 Reason.SPEC_LOST,
