@@ -10,7 +10,7 @@ from typing import Any, Final
 from metaoperator import cluster as kube
 from metaoperator import publish
 from metaoperator.act import Actor, Outcome
-from metaoperator.core import health, names, optin, plan, shard, status, values
+from metaoperator.core import health, names, optin, plan, shard, status
 from metaoperator.core.errors import Conflict, NotLeading, Stalled, TemplateError, ValuesError
 from metaoperator.core.model import (
     CONTROLLER_TEMPLATE,
@@ -239,7 +239,7 @@ class Reconciler:
         try:
             fleet_values = live["spec"].get("values") or {}
             program = self.program(live)
-            values.effective(program.template_set, fleet=fleet_values, namespace={})
+            program.effective(fleet=fleet_values, namespace={})
             revision = program.revision(fleet_values)
         except Stalled as exc:
             fault = Note(reason=exc.reason, message=exc.message)

@@ -4,10 +4,12 @@ Only administrators' templates are templates. Values, labels and annotations are
 the sandbox is the second line of defence, not the wall.
 """
 
+import functools
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import jinja2
+import jsonschema_rs
 
 from metaoperator.core import names, sandbox, strictyaml, values
 from metaoperator.core.errors import Problem, TemplateError
@@ -41,6 +43,15 @@ class Program:
         if problems:
             raise TemplateError(problems)
 
+    @functools.cached_property
+    def _check(self) -> jsonschema_rs.Validator:
+        # Once for the set: compiling the schema is a third of what rendering a namespace costs.
+        return values.validator(self.template_set.schema)
+
+    def effective(self, *, fleet: values.Values, namespace: values.Values) -> dict[str, Any]:
+        """Merge the three layers of values; `ValuesError` tells every fault at once."""
+        return values.effective(self.template_set, fleet=fleet, namespace=namespace, check=self._check)
+
     def revision(self, fleet_values: values.Values) -> str:
         """Digest what all namespaces have in common: the set's bytes and the fleet's values."""
         return digest(q([self.template_set.digest, fleet_values]))[:10]
@@ -59,7 +70,7 @@ class Program:
         `ValuesError` and `TemplateError` carry every problem at once. Documents carry our mark, stand in the
         order in which they are applied, and no mapping in them holds a null.
         """
-        merged = values.effective(self.template_set, fleet=fleet_values, namespace=namespace_values)
+        merged = self.effective(fleet=fleet_values, namespace=namespace_values)
         context = {
             "namespace": {
                 "name": namespace.name,

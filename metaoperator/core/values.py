@@ -63,8 +63,10 @@ def forbidden(values: Values, allowed: frozenset[str]) -> tuple[str, ...]:
     )
 
 
-def effective(template_set: TemplateSet, *, fleet: Values, namespace: Values) -> dict[str, Any]:
-    """Merge the three layers and hold the result to the set's JSON Schema.
+def effective(
+    template_set: TemplateSet, *, fleet: Values, namespace: Values, check: jsonschema_rs.Validator | None = None
+) -> dict[str, Any]:
+    """Merge the three layers and hold the result to the set's JSON Schema, compiled (`check`) if it is at hand.
 
     `ValuesError` names every path at fault at once, and what to do.
     """
@@ -85,7 +87,7 @@ def effective(template_set: TemplateSet, *, fleet: Values, namespace: Values) ->
     merged = merge(merge(template_set.defaults, fleet), namespace)
     problems += [
         Problem(where=_dotted(error.instance_path), what=error.message, cure=f"see values.yaml of {template_set.name}")
-        for error in validator(template_set.schema).iter_errors(merged)
+        for error in (check or validator(template_set.schema)).iter_errors(merged)
     ]
     if problems:
         raise ValuesError(sorted(problems, key=str))
