@@ -11,7 +11,8 @@
 The map, top to bottom; imports point down and `make arch` checks it:
 
 =================  ====================================================================
-`cli`              the command `metaoperator`: run, render, status, env
+`cli`              the command `metaoperator`: the door, and how every fault is answered
+`commands`         what each command does: one module per command
 `operator`         how the parts are started, supervised and stopped
 `handlers`         kopf: an event becomes a name, nothing else
 `probes`           /healthz, /readyz, /metrics

@@ -84,8 +84,9 @@ class Cluster:
                     config_file=self._kubeconfig, client_configuration=configuration, persist_config=False
                 )
         except Exception as exc:  # the library lets through whatever a broken kubeconfig makes it stumble over
+            why = " ".join(str(exc).split())
             raise ConfigError(
-                f"no access to a cluster: {exc}; set KUBECONFIG or --kubeconfig, or run inside a pod"
+                f"no access to a cluster: {why}; set KUBECONFIG or --kubeconfig, or run inside a pod"
             ) from exc
         configuration.connection_pool_maxsize = 100
         # Only for a proxy: otherwise each request looks for a ~/.netrc, in a thread, and one that names the host wins
@@ -144,6 +145,8 @@ class Cluster:
         token = ""
         while True:
             page = await self._call("GET", path, query=query | ({"continue": token} if token else {}), accept=accept)
+            if "items" not in page:
+                raise RetryableError(f"GET {path}: no list came: is {self._api.configuration.host} a Kubernetes API?")
             # An empty list of metadata comes with null in place of [] (seen on v1.36.3).
             yield {**page, "items": page["items"] or []}
             token = page["metadata"].get("continue", "")
@@ -261,7 +264,12 @@ class Cluster:
         try:
             response = await self._send(method, path, query, body, accept, timeout, content_type)
             async with response:
-                return json.loads(await response.read()), response.status == 201
+                found = json.loads(await response.read())
+                if not isinstance(found, dict):
+                    raise RetryableError(
+                        f"{method} {path}: no object came: is {self._api.configuration.host} a Kubernetes API?"
+                    )
+                return found, response.status == 201
         except (aiohttp.ClientError, json.JSONDecodeError) as exc:
             raise RetryableError(f"{method} {path}: {exc or type(exc).__name__}") from exc
 
@@ -320,7 +328,7 @@ class Cluster:
                 raise Gone(f"the API server knows no {version}", kind_missing=True) from gone
             known = {
                 item["kind"]: _Resource(item["name"], item["namespaced"])
-                for item in found["resources"]
+                for item in found.get("resources") or ()
                 if "/" not in item["name"]
             }
             self._known[version] = known

@@ -11,7 +11,10 @@ from metaoperator.core.errors import Problem, TemplateError
 from metaoperator.core.model import Kind, TemplateSet
 from metaoperator.core.render import Program
 
-_DATA_FILES: Final = ("template.yaml", "values.yaml", "values.schema.json")
+ABOUT: Final = "template.yaml"
+_DATA_FILES: Final = (ABOUT, "values.yaml", "values.schema.json")
+MAX_FILE_BYTES: Final = 1_500_000
+"""What etcd takes of one object: a file that is longer is no template and no values."""
 
 
 _CLUSTER_SCOPED: Final = frozenset(
@@ -29,30 +32,75 @@ def shipped() -> Path:
 def programs(directories: Iterable[Path]) -> dict[str, Program | TemplateError]:
     """Load every set below the directories; a later directory's set replaces an earlier one's of that name.
 
-    A set at fault stands as its error: one bad set keeps no other from being used.
+    A set at fault stands as its error, and so does a folder that is no set: one bad set keeps no other from being
+    used, and nothing that somebody put there is passed by in silence.
     """
     found: dict[str, Program | TemplateError] = {}
     for directory in directories:
-        for folder in sorted(directory.iterdir()) if directory.is_dir() else ():
-            if (folder / "template.yaml").is_file():
-                try:
-                    found[folder.name] = Program(template_set(folder))
-                except TemplateError as exc:
-                    found[folder.name] = exc
+        try:
+            found |= {folder.name: program(folder) for folder in folders(directory)}
+        except TemplateError as exc:
+            found[directory.name] = exc
     return found
+
+
+def program(folder: Path) -> Program | TemplateError:
+    """Load and compile one set."""
+    try:
+        return Program(template_set(folder))
+    except TemplateError as exc:
+        return exc
+
+
+def folders(directory: Path) -> list[Path]:
+    """List the folders of a directory of sets, hidden ones left out; `TemplateError` for one that can hold none."""
+    try:
+        below = sorted(path for path in directory.iterdir() if path.is_dir() and not path.name.startswith("."))
+    except OSError as exc:
+        raise TemplateError([Problem(where=str(directory), what=f"cannot be read: {exc.strerror}")]) from exc
+    if (directory / ABOUT).is_file():
+        cure = f"give the directory above: {directory.absolute().parent}"
+        raise TemplateError(
+            [Problem(where=str(directory), what="is a template set, not a directory of sets", cure=cure)]
+        )
+    return below
+
+
+def text_of(path: Path) -> str:
+    """Read a file of people's; `TemplateError` for one that is no text, cannot be read, or is far too long."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+        if len(content) > MAX_FILE_BYTES:
+            what = f"is longer than {MAX_FILE_BYTES} bytes"
+            raise TemplateError([Problem(where=str(path), what=what, cure="no object in a cluster can be as long")])
+        return content.decode()
+    except UnicodeDecodeError as exc:
+        what = f"cannot be read: byte {exc.start + 1} is not UTF-8"
+        raise TemplateError([Problem(where=str(path), what=what, cure="save it as UTF-8")]) from exc
+    except OSError as exc:
+        raise TemplateError([Problem(where=str(path), what=f"cannot be read: {exc.strerror}")]) from exc
 
 
 def template_set(folder: Path) -> TemplateSet:
     """Read one set; `TemplateError` tells everything that is wrong with its data files at once."""
-    try:
-        texts = {
-            path.name: path.read_text(encoding="utf-8")
-            for path in sorted(folder.iterdir())
-            if path.name in _DATA_FILES or path.name.endswith(".j2")
-        }
-    except (OSError, UnicodeDecodeError) as exc:
-        raise TemplateError([Problem(where=str(folder), what=f"cannot be read: {exc}")]) from exc
+    texts: dict[str, str] = {}
     problems: list[Problem] = []
+    try:
+        paths = sorted(folder.iterdir())
+    except OSError as exc:
+        raise TemplateError([Problem(where=str(folder), what=f"cannot be read: {exc.strerror}")]) from exc
+    if not any(path.name == ABOUT for path in paths):
+        cure = f"each folder is a set, with {', '.join(_DATA_FILES)} and one *.yaml.j2 per object; put others elsewhere"
+        raise TemplateError([Problem(where=f"{folder.name}/{ABOUT}", what="is missing", cure=cure)])
+    for path in paths:
+        if path.name in _DATA_FILES or path.name.endswith(".j2"):
+            try:
+                texts[path.name] = text_of(path)
+            except TemplateError as exc:
+                problems += exc.problems
+    if problems:
+        raise TemplateError(problems)
     data = {name: _data(folder.name, name, texts, problems) for name in _DATA_FILES}
     about, schema = data["template.yaml"], data["values.schema.json"]
     problems += _about_faults(folder.name, about)
@@ -112,11 +160,9 @@ def _about_faults(set_name: str, about: Mapping[str, Any]) -> Iterable[Problem]:
 def values_file(path: Path) -> dict[str, Any]:
     """Read a file of values for the command line."""
     try:
-        value = strictyaml.load(path.read_text(encoding="utf-8"))
+        value = strictyaml.load(text_of(path))
     except strictyaml.StrictYamlError as exc:
         raise TemplateError([Problem(where=str(path), line=exc.line, what=exc.what)]) from exc
-    except (OSError, UnicodeDecodeError) as exc:
-        raise TemplateError([Problem(where=str(path), what=f"cannot be read: {exc}")]) from exc
     if value is not None and not isinstance(value, dict):
         raise TemplateError([Problem(where=str(path), what="must hold a mapping")])
     return value or {}

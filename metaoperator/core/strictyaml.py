@@ -103,7 +103,7 @@ def load(text: str) -> Any:
         halves = (exc.context, exc.problem) if (exc.problem or "").startswith("but ") else (exc.problem,)
         raise StrictYamlError(", ".join(filter(None, halves)) or str(exc), line) from exc
     except (yaml.YAMLError, ValueError, RecursionError) as exc:
-        raise StrictYamlError(str(exc) or type(exc).__name__, None) from exc
+        raise StrictYamlError(" ".join(str(exc).split()) or type(exc).__name__, None) from exc
 
 
 class _Dumper(yaml.CSafeDumper):

@@ -16,7 +16,9 @@ import yaml
 from builders import object_text, write_set
 
 from metaoperator import __version__, cli
+from metaoperator.commands import status, tables
 from metaoperator.core import names
+from metaoperator.core.model import Namespace
 
 
 @dataclass(frozen=True)
@@ -37,11 +39,21 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
     def ran(*args: object) -> Ran:
         monkeypatch.setattr(sys, "argv", ["metaoperator", *map(str, args)])
-        code = 0
-        try:
-            cli.main()
-        except SystemExit as exc:
-            code = int(exc.code or 0)
+        codes: list[int] = []
+
+        def call() -> None:
+            try:
+                cli.main()
+            except SystemExit as exc:
+                codes.append(int(exc.code or 0))
+
+        # In a thread: commands that ask a cluster bring an event loop of their own, and this one has pytest's.
+        limit = sys.getrecursionlimit()
+        thread = threading.Thread(target=call)
+        thread.start()
+        thread.join()
+        sys.setrecursionlimit(limit)
+        (code,) = codes
         out, err = capsys.readouterr()
         return Ran(code, out, err)
 
@@ -261,9 +273,9 @@ def test_a_row_of_status_tells_what_is_up(
 ) -> None:
     """An opted-in namespace has a row before any operator saw it; Stalled and Reconciling are told before Ready."""
     labels = {} if value is None else {names.OPT_IN_LABEL: value}
-    found = cli.Namespace(name="team-a", uid="u", labels=labels)
+    found = Namespace(name="team-a", uid="u", labels=labels)
     live = None if wfc is None else {"metadata": {"generation": 1}, "status": published(wfc)}
-    shown = cli._row("team-a", found, live)
+    shown = status.row("team-a", found, live)
     assert (None if shown is None else (shown["READY"], shown["REASON"], shown["MESSAGE"])) == row
 
 
@@ -281,7 +293,7 @@ def published(conditions: dict[str, tuple[str, str, str]]) -> dict[str, object]:
 def test_a_status_of_an_older_spec_is_not_taken_for_the_newest() -> None:
     """Until the operator looked, what it said is about something else."""
     live = {"metadata": {"generation": 2}, "status": published({"Ready": ("True", "Leading", "p1 leads")})}
-    shown = cli._row("team-a", cli.Namespace(name="team-a", uid="u"), live)
+    shown = status.row("team-a", Namespace(name="team-a", uid="u"), live)
     assert shown is not None
     assert (shown["READY"], shown["REASON"]) == ("Unknown", "Unseen")
 
@@ -289,7 +301,7 @@ def test_a_status_of_an_older_spec_is_not_taken_for_the_newest() -> None:
 def test_a_table_lines_its_columns_up() -> None:
     """As kubectl does, with no blanks at the end of a line."""
     rows = [{"NAME": "a", "MESSAGE": "long enough"}, {"NAME": "a-long-name", "MESSAGE": ""}]
-    assert cli._table(rows) == "NAME          MESSAGE\na             long enough\na-long-name\n"
+    assert tables.text(rows) == "NAME          MESSAGE\na             long enough\na-long-name\n"
 
 
 # what others wrote into the cluster
@@ -330,7 +342,7 @@ def deep_cluster(tmp_path: Path) -> Iterator[Path]:
             """Say nothing."""
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         config = {
             "apiVersion": "v1",
             "kind": "Config",

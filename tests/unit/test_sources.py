@@ -53,7 +53,7 @@ def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
     """All three data files have to be there."""
     folder = write_set(tmp_path / "mine")
     (folder / name).unlink()
-    assert f"mine/{name}: is missing" in faults(folder)
+    assert any(told.startswith(f"mine/{name}: is missing") for told in faults(folder))
 
 
 @pytest.mark.parametrize(
@@ -115,18 +115,21 @@ def test_a_file_that_cannot_be_read_is_a_fault_of_the_set(tmp_path: Path, conten
 
 
 def test_a_bad_set_keeps_no_other_from_being_used(tmp_path: Path) -> None:
-    """Faults of data files and of templates stand beside sets that work; folders that are no set are passed by."""
+    """Faults of data files and of templates stand beside sets that work; what is no set is told, unless hidden."""
     write_set(tmp_path / "fine")
     write_set(tmp_path / "broken-data", values_yaml="[")
     write_set(tmp_path / "broken-template", one_yaml_j2="{{")
     write_set(tmp_path / "deep-template", one_yaml_j2="{{ " + "(" * 3000)
     (tmp_path / "no-set").mkdir()
+    (tmp_path / "..2026_01_01").mkdir()  # the kubelet's own, where a ConfigMap is mounted
     found = sources.programs([tmp_path, tmp_path / "not-there"])
     assert {name: type(each) for name, each in found.items()} == {
         "fine": Program,
         "broken-data": TemplateError,
         "broken-template": TemplateError,
         "deep-template": TemplateError,
+        "no-set": TemplateError,
+        "not-there": TemplateError,
     }
 
 
@@ -209,3 +212,27 @@ def test_every_value_is_commented(key: str) -> None:
     block = re.search(rf"(?:^[^\n]+\n)*?^{key}:.*\n(?:[ ]+.*\n)*", (SHIPPED / "values.yaml").read_text(), re.MULTILINE)
     assert block is not None
     assert "#" in block[0]
+
+
+def test_a_set_in_place_of_a_directory_of_sets_is_told(tmp_path: Path) -> None:
+    """`--templates` of a set itself found nothing, and said nothing."""
+    write_set(tmp_path / "sets" / "mine")
+    found = sources.programs([tmp_path / "sets" / "mine"])["mine"]
+    assert str(found).endswith(
+        f"sets/mine: is a template set, not a directory of sets (give the directory above: {tmp_path / 'sets'})"
+    )
+
+
+@pytest.mark.parametrize(
+    ("file", "told"),
+    [("loop.yaml.j2", "cannot be read: "), ("long.yaml.j2", "is longer than 1500000 bytes"), ("bin.yaml.j2", "UTF-8")],
+)
+def test_hostile_files_are_told_all_at_once(tmp_path: Path, file: str, told: str) -> None:
+    """A link that leads to itself, a file without end, a binary: three faults, none of them ends the reading."""
+    folder = write_set(tmp_path / "mine")
+    (folder / "loop.yaml.j2").symlink_to(folder / "loop.yaml.j2")
+    (folder / "long.yaml.j2").symlink_to("/dev/zero")
+    (folder / "bin.yaml.j2").write_bytes(bytes(range(256)))
+    found = {Path(line.partition(": ")[0]).name: line for line in faults(folder)}
+    assert len(found) == 3
+    assert told in found[file]

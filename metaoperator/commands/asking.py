@@ -1,0 +1,32 @@
+"""How a command asks a cluster: one connection, whose gate stays closed, and one answer."""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from metaoperator.cluster import RECURSION_LIMIT, Cluster
+from metaoperator.gate import Gate
+
+T = TypeVar("T")
+C = TypeVar("C", bound=Cluster)
+
+
+def run(cluster: Callable[[], C], ask: Callable[[C], Awaitable[T]]) -> T:
+    """Connect, ask, and close again, whatever comes of it."""
+    sys.setrecursionlimit(RECURSION_LIMIT)
+
+    async def main() -> T:
+        connected = cluster()
+        await connected.connect()
+        try:
+            return await ask(connected)
+        finally:
+            await connected.close()
+
+    return asyncio.run(main())
+
+
+def reading(kubeconfig: str | None, ask: Callable[[Cluster], Awaitable[T]]) -> T:
+    """Ask a cluster to which nothing can be written."""
+    return run(lambda: Cluster(kubeconfig=kubeconfig, gate=Gate()), ask)
