@@ -93,8 +93,10 @@ e2e: $(READY) image ## end to end on the local cluster, the operator as a pod, r
 	@$(WITH_CLUSTER) env KUBECONFIG=$(KUBECONFIG_LOCAL) $(PY) -m pytest -q tests/e2e
 
 .PHONY: chaos
-chaos: $(READY) image ## kill operators and leaders while namespaces opt in, on the local cluster
-	@$(WITH_CLUSTER) env KUBECONFIG=$(KUBECONFIG_LOCAL) $(PY) -m pytest -q tests/e2e/test_killed.py tests/e2e/test_takeover.py
+chaos: $(READY) image ## freeze leaders 20 times, kill all replicas 50 times in 50 opt-ins, on the local cluster
+	@mkdir -p bench/results
+	@set -o pipefail; CHAOS=full $(WITH_CLUSTER) env KUBECONFIG=$(KUBECONFIG_LOCAL) $(PY) -m pytest -q -rP \
+		tests/e2e/test_killed.py tests/e2e/test_takeover.py | tee bench/results/chaos.log
 
 .PHONY: readme
 readme: $(READY) ## run README's shell blocks unchanged, in an empty directory, under env -i
@@ -115,6 +117,5 @@ bench: $(READY) ## measure; the figures go to bench/results
 	@$(PY) -m tests.bench
 
 .PHONY: soak
-soak: $(READY) ## generated data at 10,000 examples a law
-	@mkdir -p bench/results
+soak: $(READY) chaos ## generated data at 10,000 examples a law, and chaos in full
 	@set -o pipefail; HYPOTHESIS_PROFILE=soak $(PY) -m pytest -q -o timeout=3600 tests/unit | tee bench/results/soak.log

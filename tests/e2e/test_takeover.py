@@ -1,14 +1,25 @@
-"""Two replicas: the holder of the Lease writes, the other takes over, and the old one never writes again."""
+"""Two replicas: the holder of the Lease writes, the other takes over, and the old one never writes again.
 
+The short form is for every run; with CHAOS=full (`make chaos`, `make soak`) leaders freeze twenty times.
+"""
+
+import json
 import os
+import random
 import signal
+import subprocess
 import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.e2e.audit import Audit, code, pod, target, told
+from tests.e2e.conftest import ODD_NAMES
 from tests.e2e.install import Installation
 from tests.e2e.local import OPERATOR, Api, Kubectl, eventually
 from tests.e2e.namespaces import Namespaces
+
+FREEZES = 20 if os.environ.get("CHAOS") == "full" else 2
 
 
 def _holder(api: Api) -> str:
@@ -25,7 +36,7 @@ def _another(api: Api, old: str) -> str:
     return holder
 
 
-def _assert_no_write_after_takeover(audit: Audit, mark: int, old: str, new: str) -> None:
+def _assert_no_write_after_takeover(audit: Audit, mark: int, old: str, new: str, *, repaired: str) -> None:
     """Check the record: from the moment that the other took the Lease, nothing that the old pod sent was a write."""
     entries = list(audit.writes(mark))
     taken = next(
@@ -38,7 +49,7 @@ def _assert_no_write_after_takeover(audit: Audit, mark: int, old: str, new: str)
     )
     late = [told(entry) for entry in entries if pod(entry) == old and entry["requestReceivedTimestamp"] > taken]
     assert not late, "\n".join([f"taken over at {taken}", *late])
-    served = [told(entry) for entry in entries if pod(entry) == new and target(entry)[0] == "deployments"]
+    served = [told(entry) for entry in entries if pod(entry) == new and target(entry)[0] == repaired]
     assert served, "the new leader wrote nothing: this test proves nothing"
 
 
@@ -56,8 +67,35 @@ def test_after_the_leaders_pod_is_deleted_the_other_replica_serves(
     namespaces.make("e2e-takeover", opt_in="enabled")
     namespaces.ready("e2e-takeover")
     installation.wait_for_replicas(2)
-    _assert_no_write_after_takeover(audit, mark, old, new)
+    _assert_no_write_after_takeover(audit, mark, old, new, repaired="deployments")
     namespaces.remove("e2e-takeover")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leader:
+    """The process that leads, so told that another under the same number or in the same pod is not taken for it."""
+
+    pod: str
+    pid: int
+    started: str
+    container: str
+    restarts: int
+
+
+def _leader(api: Api) -> Leader:
+    name = _holder(api)
+    live = api.object("v1/pods", OPERATOR, name)
+    assert live is not None, f"{name} is gone"
+    (status,) = live["status"]["containerStatuses"]
+    pids = _processes(live["metadata"]["uid"])
+    assert len(pids) == 1, f"processes of {name}: {pids}"
+    return Leader(
+        pod=name,
+        pid=pids[0],
+        started=_stat(pids[0])[19],
+        container=status["containerID"],
+        restarts=status["restartCount"],
+    )
 
 
 def _processes(pod_uid: str) -> list[int]:
@@ -75,32 +113,78 @@ def _processes(pod_uid: str) -> list[int]:
     return found
 
 
+def _stat(pid: int) -> list[str]:
+    """Read the fields of /proc/PID/stat after the command: state first, start time twentieth."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+
+
+def _assert_same_process(api: Api, leader: Leader) -> None:
+    """Check that what woke is the process that was stopped, in the container that it was in."""
+    assert _stat(leader.pid)[19] == leader.started
+    live = api.object("v1/pods", OPERATOR, leader.pod)
+    assert live is not None, f"{leader.pod} is gone"
+    (status,) = live["status"]["containerStatuses"]
+    assert (status["containerID"], status["restartCount"]) == (leader.container, leader.restarts)
+
+
+SERVICE = "workflow-controller-metrics"
+SERVED = ("e2e-main", "e2e-neighbour", *ODD_NAMES)
+
+
+def _drift(kubectl: Kubectl) -> subprocess.Popen[bytes]:
+    """Begin to delete a Service in each served namespace: work for whoever leads, that restarts no child."""
+    command = [kubectl.program, "delete", "--wait=false", "--ignore-not-found", "-f", "-"]
+    items = [
+        {"apiVersion": "v1", "kind": "Service", "metadata": {"name": SERVICE, "namespace": name}} for name in SERVED
+    ]
+    process = subprocess.Popen(command, env=kubectl.environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    assert process.stdin is not None
+    process.stdin.write(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}).encode())
+    process.stdin.close()
+    return process
+
+
+def _assert_repaired(api: Api) -> None:
+    missing = [name for name in SERVED if api.object("v1/services", name, SERVICE) is None]
+    assert not missing, f"no Service in {missing}"
+
+
 def test_a_leader_that_froze_writes_nothing_when_it_wakes(
-    installation: Installation, namespaces: Namespaces, api: Api, audit: Audit
+    installation: Installation, namespaces: Namespaces, kubectl: Kubectl, api: Api, audit: Audit
 ) -> None:
-    """Stopped for longer than its Lease, with work waiting for it, it finds that its term is over and lets go."""
+    """Stopped in the middle of work for longer than its Lease, it finds that its term is over, and lets go.
+
+    Each time that it happens the other replica leads afterwards, and is the next to be stopped.
+    """
     installation.wait_for_replicas(2)
-    old = eventually(lambda: _holder(api))
-    live = api.object("v1/pods", OPERATOR, old)
-    assert live is not None
-    pids = _processes(live["metadata"]["uid"])
-    assert len(pids) == 1, f"processes of {old}: {pids}"
+    for name in SERVED:
+        namespaces.ready(name)
+    on_the_wire = 0
+    for _ in range(FREEZES):
+        on_the_wire += _freeze(kubectl, api, audit)
+    print(f"frozen {FREEZES} times; {on_the_wire} writes were on their way when their leader stopped, none came late")
+
+
+def _freeze(kubectl: Kubectl, api: Api, audit: Audit) -> int:
+    """Freeze the leader for longer than its Lease, in the middle of work; returns how many writes it had sent."""
+    leader = eventually(lambda: _leader(api))
     mark = audit.mark()
-    os.kill(pids[0], signal.SIGSTOP)
+    drift = _drift(kubectl)
+    time.sleep(random.uniform(0.05, 0.8))
+    stopped = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    os.kill(leader.pid, signal.SIGSTOP)
     try:
-        namespaces.make("e2e-frozen", opt_in="enabled")
-        new = eventually(lambda: _another(api, old))
-        eventually(lambda: _has_row(namespaces, "e2e-frozen"))
+        assert drift.wait(timeout=60) == 0
+        new = eventually(lambda: _another(api, leader.pod))
+        eventually(lambda: _assert_repaired(api))
+        assert _stat(leader.pid)[0] == "T", "it does not stand still"
+        drift = _drift(kubectl)  # more that it could be tempted by
     finally:
-        os.kill(pids[0], signal.SIGCONT)
-    namespaces.make("e2e-thawed", opt_in="enabled")  # more that it could be tempted by
-    namespaces.ready("e2e-frozen")
-    namespaces.ready("e2e-thawed")
+        os.kill(leader.pid, signal.SIGCONT)
+    assert drift.wait(timeout=60) == 0
+    eventually(lambda: _assert_repaired(api))
     time.sleep(3)
-    _assert_no_write_after_takeover(audit, mark, old, new)
+    _assert_same_process(api, leader)
     assert _holder(api) == new
-    namespaces.remove("e2e-frozen", "e2e-thawed")
-
-
-def _has_row(namespaces: Namespaces, name: str) -> None:
-    assert namespaces.row(name) is not None, f"{name} is not served yet"
+    _assert_no_write_after_takeover(audit, mark, leader.pod, new, repaired="services")
+    return sum(pod(entry) == leader.pod and entry["requestReceivedTimestamp"] > stopped for entry in audit.writes(mark))
