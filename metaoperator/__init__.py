@@ -17,6 +17,8 @@ The map, top to bottom; imports point down and `make arch` checks it:
 `handlers`         kopf: an event becomes a name, nothing else
 `probes`           /healthz, /readyz, /metrics
 `worker`           drains the queue; one namespace's failure stays its own
+`preview`          the operator's next pass over a namespace, rehearsed: `diff`
+`pretence`         what a preview pretends to stand in the cluster
 `reconcile`        gather, decide, act for one name
 `row`              the WorkflowController of a namespace: made, filled in, held
 `leave`            the way out: drain, remove
@@ -27,6 +29,7 @@ The map, top to bottom; imports point down and `make arch` checks it:
 `recorder`         Events for people
 `election`         the Lease: who may write, and until when
 `informer`         list and watch, kept true across every kind of cut
+`rehearsal`        a cluster in which everything is asked and nothing is written
 `cluster`          the only module that speaks to Kubernetes
 `gate`             lets writes through while this replica leads
 `sources`          template sets, read from directories

@@ -72,8 +72,11 @@ class Fleet:
         ask: Callable[[str, float], None],
         *,
         opted_in: Callable[[str], bool],
+        namespace: str = "",
     ) -> None:
         """`kinds` are those that template sets declare; what children live on is watched besides.
+
+        With a `namespace`, nothing outside of it is looked at.
 
         Workflows and Leases of namespaces that are neither `opted_in` nor hold anything of ours are nobody's news.
         """
@@ -85,7 +88,7 @@ class Fleet:
         self.objects = {
             kind: Informer(
                 cluster,
-                Selection(kind=kind, label_selector=_MARKED),
+                Selection(kind=kind, label_selector=_MARKED, namespace=namespace),
                 project=informer.without_noise,
                 changed=self._object_changed,
             )
@@ -93,20 +96,20 @@ class Fleet:
         }
         self.pods = Informer(
             cluster,
-            Selection(kind=POD, label_selector=_MARKED),
+            Selection(kind=POD, label_selector=_MARKED, namespace=namespace),
             project=informer.pod,
             changed=self._object_changed,
         )
         self.leases = Informer(
             cluster,
             # Node heartbeats are most of a cluster's Leases; no child lives there.
-            Selection(kind=LEASE, field_selector="metadata.namespace!=kube-node-lease"),
+            Selection(kind=LEASE, field_selector="metadata.namespace!=kube-node-lease", namespace=namespace),
             project=_child_lease,
             changed=self._lease_changed,
         )
         self.workflows = Informer(
             cluster,
-            Selection(kind=WORKFLOW, label_selector=_UNFINISHED, metadata_only=True),
+            Selection(kind=WORKFLOW, label_selector=_UNFINISHED, metadata_only=True, namespace=namespace),
             project=informer.labels_only,
             changed=self._work_changed,
         )
@@ -134,6 +137,10 @@ class Fleet:
     def runs(self) -> list[Coroutine[Any, Any, None]]:
         """Hand out what has to run: the informers and the watch over Leases."""
         return [*(each.run() for each in self.informers), self._watch_leases()]
+
+    async def read_once(self) -> None:
+        """Fill every store without watching; what may not be read stays unsynced, and says why."""
+        await asyncio.gather(*(each.read_once() for each in self.informers))
 
     def marked_namespaces(self) -> frozenset[str]:
         """Name the namespaces that hold anything with our label."""

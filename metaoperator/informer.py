@@ -130,6 +130,15 @@ class Informer:
             await asyncio.sleep(delay * (0.5 + random.random() / 2))
             delay = min(delay * 2, LONGEST_BACKOFF)
 
+    async def read_once(self) -> None:
+        """List without watching. A kind that is not there is one without objects; a refusal is kept in `refused`."""
+        try:
+            await self._list()
+        except Gone as gone:
+            self._absent(gone)
+        except Rejected as exc:
+            self.refused = str(exc)
+
     async def _list(self) -> None:
         """Read everything, then tell what changed since the last whole list, deletions included."""
         seen: dict[str, set[str]] = {}

@@ -52,6 +52,7 @@ class Reconciler:
         programs: Mapping[str, Program | TemplateError],
         settings: Settings,
         *,
+        actor: Actor | None = None,
         wall_clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """Nothing is read before the first name comes."""
@@ -62,7 +63,7 @@ class Reconciler:
         self._programs = programs
         self._settings = settings
         self._wall_clock = wall_clock
-        self._actor = Actor(cluster, fleet)
+        self._actor = actor or Actor(cluster, fleet)
         self._publisher = publish.Publisher(cluster, mirror, recorder, wall_clock=wall_clock)
         self._row = Row(cluster, mirror, fleet)
         self._leaver = Leaver(cluster, mirror, fleet, recorder, actor=self._actor, publisher=self._publisher)

@@ -1,8 +1,9 @@
 """What an API server answers with 400 and above → our error tree. Pure: code, body and header in, an error out."""
 
 import json
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from metaoperator.core.errors import (
     Conflict,
@@ -14,6 +15,8 @@ from metaoperator.core.errors import (
     Throttled,
     Unauthorized,
 )
+
+_LACKS_RIGHTS: Final = re.compile(r'User "[^"]*" cannot |is attempting to grant RBAC permissions not currently held')
 
 
 def status(body: bytes) -> Mapping[str, Any]:
@@ -49,3 +52,8 @@ def error(code: int, status: Mapping[str, Any], what: str, retry_after: str | No
         # For people: the API server's own sentence names the object and the reason.
         return Rejected(status.get("message") or message)
     return RetryableError(message)
+
+
+def lacks_rights(message: str) -> bool:
+    """Tell whether a refusal is about who asks, and not about what was asked for (quota, Pod Security, a policy)."""
+    return _LACKS_RIGHTS.search(message) is not None

@@ -154,3 +154,14 @@ async def test_a_create_and_an_apply_of_one_manager_own_twice(api: Api, namespac
     assert managers(applied.body) == [("us", "Apply", ""), ("us", "Update", "")]
     dropped = await api.apply(namespace, config_map(data={"a": "1"}))
     assert dropped.body["data"] == {"a": "1", "b": "2"}
+
+
+@pytest.mark.parametrize("body", [config_map(data={"a": "1"}), deployment()], ids=["ConfigMap", "Deployment"])
+async def test_a_creation_is_rehearsed_as_it_is_done(api: Api, namespace: str, body: Manifest) -> None:
+    """A dry-run with that version answers 201 with a UID and stores nothing; on what is there it is a 409 too."""
+    only = _named(body, resourceVersion=NEVER)
+    answer = await api.apply(namespace, only, dryRun="All")
+    assert (answer.code, bool(answer.body["metadata"]["uid"])) == (201, True)
+    assert (await api.get(body["kind"], namespace, "one")).code == 404
+    assert (await api.apply(namespace, only)).code == 201
+    assert (await api.apply(namespace, only, dryRun="All")).code == 409

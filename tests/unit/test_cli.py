@@ -13,12 +13,14 @@ from typing import Any
 
 import pytest
 import yaml
-from builders import object_text, write_set
+from builders import config_map, live, object_text, write_set
 
 from metaoperator import __version__, cli
-from metaoperator.commands import status, tables
+from metaoperator.commands import diff, status, tables
 from metaoperator.core import names
-from metaoperator.core.model import Namespace
+from metaoperator.core.model import Namespace, Ref
+from metaoperator.preview import Change, Preview
+from metaoperator.rehearsal import Write
 
 
 @dataclass(frozen=True)
@@ -145,6 +147,9 @@ def test_the_module_is_the_command() -> None:
         (["render", "team-a", "-o", "xml"], 2, "'xml' is not one of"),
         (["render", "team-a", "--values", "nowhere.yaml"], 2, "nowhere.yaml"),
         (["render", "team-a", "--templates", "nowhere"], 2, "nowhere"),
+        (["diff"], 2, "error: name the namespaces to look at, or give --all, not both"),
+        (["diff", "team-a", "--all"], 2, "error: name the namespaces to look at, or give --all, not both"),
+        (["diff", "team-a", "--templates", "nowhere"], 2, "nowhere"),
         (["rendr", "team-a"], 2, "No such command 'rendr'"),
         (["render", "team-a", "--nope"], 2, "--nope"),
     ],
@@ -237,7 +242,7 @@ def test_a_set_at_fault_keeps_no_other_from_being_rendered(run: Run, tmp_path: P
 def test_help_and_version_are_no_errors(run: Run) -> None:
     """Exit code 0, on standard output."""
     assert __version__ in run("--version").out
-    for args in (["-h"], ["render", "--help"], ["run", "--help"], ["status", "-h"], ["env", "-h"]):
+    for args in (["-h"], ["render", "--help"], ["run", "--help"], ["status", "-h"], ["env", "-h"], ["diff", "-h"]):
         ran = run(*args)
         assert (ran.code, ran.err) == (0, "")
         assert "Usage: " in ran.out
@@ -302,6 +307,53 @@ def test_a_table_lines_its_columns_up() -> None:
     """As kubectl does, with no blanks at the end of a line."""
     rows = [{"NAME": "a", "MESSAGE": "long enough"}, {"NAME": "a-long-name", "MESSAGE": ""}]
     assert tables.text(rows) == "NAME          MESSAGE\na             long enough\na-long-name\n"
+
+
+# diff
+
+
+def previewed(**fields: Any) -> Preview:
+    """Build a preview of one changed ConfigMap."""
+    before, after = live(config_map(data={"a": "1"})), live(config_map(data={"a": "2"}))
+    write = Write(before=before, after=after, asked=fields.pop("asked", True))
+    change = Change(ref=Ref.of(before), what=fields.pop("what", "changed"), why=fields.pop("why", ""), write=write)
+    return Preview(namespace="team-a", changes=(change,), **fields)
+
+
+def test_a_diff_ends_in_comments_that_tell_the_rest() -> None:
+    """Whatever reads diffs reads over them: why, what was not asked, what a person has to mend, how many."""
+    shown = diff.text(previewed(notes=("a note\x1b[2J",), stalled="Conflict: x", why="data.a", asked=False))
+    assert shown.startswith("diff -u -N LIVE/v1.ConfigMap.team-a.one MERGED/v1.ConfigMap.team-a.one\n--- LIVE/")
+    assert shown.splitlines()[-5:] == [
+        "# team-a: a note\\x1b[2J",
+        "# team-a: Conflict: x",
+        "# ConfigMap/team-a/one: changed: data.a",
+        "# ConfigMap/team-a/one: compared by value only: the API server was not asked, you lack the right",
+        "# team-a: 1 changed",
+    ]
+
+
+def test_a_diff_as_json_holds_the_same() -> None:
+    """For programs: each object with what becomes of it, why, and its diff."""
+    shown = diff.as_json(previewed(stalled="Conflict: x"))
+    (each,) = shown["objects"]
+    assert (shown["namespace"], shown["settled"], shown["stalled"]) == ("team-a", False, "Conflict: x")
+    assert {key: each[key] for key in ("apiVersion", "kind", "name", "change", "why", "asked")} == {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "name": "one",
+        "change": "changed",
+        "why": "",
+        "asked": True,
+    }
+    assert "+  a: '2'\n" in each["diff"]
+
+
+def test_nothing_to_do_is_one_line() -> None:
+    """And exit code 0."""
+    found = previewed(what="unchanged")
+    same = Preview(namespace="team-a", changes=(Change(ref=found.changes[0].ref, what="unchanged"),))
+    assert (diff.text(same), same.settled) == ("# team-a: 1 unchanged\n", True)
 
 
 # what others wrote into the cluster

@@ -17,9 +17,9 @@ from test_cli import Ran, Run, run, write
 
 __all__ = ["run"]
 
-WITH_CLUSTER = (["status"], ["status", "-n", "team-a"], ["env", "team-a"])
-WITH_NAMESPACE = (["render"], ["env"], ["status", "-n"], ["run", "--deny"])
-OFFLINE = (["render", "team-a"],)
+WITH_CLUSTER = (["status"], ["status", "-n", "team-a"], ["env", "team-a"], ["diff", "team-a"], ["diff", "--all"])
+WITH_NAMESPACE = (["render"], ["env"], ["diff"], ["status", "-n"], ["run", "--deny"])
+WITH_VALUES = (["render", "team-a"], ["diff", "team-a"])
 commands = pytest.mark.parametrize("command", WITH_CLUSTER, ids=" ".join)
 
 
@@ -194,7 +194,7 @@ def test_a_name_that_no_namespace_has_is_a_wrong_call(run: Run, command: list[st
 
 @pytest.mark.parametrize("option", ["--values", "--fleet-values"])
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"a: " + b"x" * 2_000_000, b"\x00", b"a: 1\n---\na: 2\n"])
-@pytest.mark.parametrize("command", OFFLINE, ids=" ".join)
+@pytest.mark.parametrize("command", WITH_VALUES, ids=" ".join)
 def test_a_file_that_is_no_values_is_told_with_its_path(
     run: Run, tmp_path: Path, command: list[str], content: bytes, option: str
 ) -> None:

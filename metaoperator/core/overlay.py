@@ -1,0 +1,48 @@
+"""What an object would be after a write, by value: for whoever may not ask the API server.
+
+Defaulting, admission and what an apply takes away are not known here.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from metaoperator.core import names, plan, values
+from metaoperator.core.model import Manifest
+
+UNKNOWN_UID = "not known before it is made"
+
+
+def applied(manifest: Manifest, live: Manifest | None) -> dict[str, Any]:
+    """Lay rendered fields over a live object, `None` for one that is not there; items that others own in lists stay."""
+    base: Manifest = {"metadata": {"uid": UNKNOWN_UID}} if live is None else live
+    over = values.merge(_laid(manifest, base), plan.lists_at_odds(manifest, base))
+    others = [
+        each for each in base["metadata"].get("managedFields") or () if each.get("manager") != names.FIELD_MANAGER
+    ]
+    kept: dict[str, Any] = {"uid": base["metadata"]["uid"], "resourceVersion": next_version(live)}
+    if live is None:
+        kept["generation"] = 1
+    managers = [*others, {"manager": names.FIELD_MANAGER, "operation": "Apply"}]
+    return {**over, "metadata": {**over["metadata"], **kept, "managedFields": managers}}
+
+
+def merged(patch: Manifest, live: Manifest) -> dict[str, Any]:
+    """Lay a merge patch over a live object."""
+    over = values.merge(live, patch)
+    return {**over, "metadata": {**over["metadata"], "resourceVersion": next_version(live)}}
+
+
+def next_version(live: Manifest | None) -> str:
+    """Count up: readers take the higher version for the newer object."""
+    return str(int((live or {"metadata": {}})["metadata"].get("resourceVersion") or 0) + 1)
+
+
+def _laid(manifest: Manifest, base: Manifest) -> dict[str, Any]:
+    laid = dict(base)
+    for key, value in manifest.items():
+        below = base.get(key)
+        if isinstance(value, Mapping):
+            laid[key] = _laid(value, below if isinstance(below, Mapping) else {})
+        elif not (isinstance(value, list) and isinstance(below, list)):
+            laid[key] = value
+    return laid

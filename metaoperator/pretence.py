@@ -1,0 +1,91 @@
+"""What a preview pretends: a label that is not set, values that are not written, kinds that are not installed yet."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from metaoperator.core import names, optin, shard
+from metaoperator.core.errors import Gone, TemplateError
+from metaoperator.core.model import CONTROLLER_TEMPLATE, WORKFLOW_CONTROLLER, Manifest, Namespace, Ref
+from metaoperator.core.render import Program
+from metaoperator.rehearsal import Rehearsal
+
+SHIPPED_SET = "workflow-controller"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assumed:
+    """What a person asks about, other than what stands in the cluster; `None` leaves it as it stands there."""
+
+    programs: Mapping[str, Program | TemplateError]
+    fleet_values: Mapping[str, Any] | None = None
+    values: Mapping[str, Any] | None = None
+
+
+async def set_up(cluster: Rehearsal, live: Manifest, assumed: Assumed, *, ours: bool, own_namespace: str) -> list[str]:
+    """Pretend what is assumed for one namespace, and say what of it differs from what is there.
+
+    A namespace that is not opted in, and holds nothing of ours, is looked at as if it were.
+    """
+    notes: list[str] = []
+    namespace = Namespace.of(live)
+    stage = optin.stage(namespace, own_namespace=own_namespace, denied=frozenset())
+    if isinstance(stage, optin.OptedOut) and not ours:
+        labels = {**namespace.labels, names.OPT_IN_LABEL: names.DEFAULT_TEMPLATE_WORD}
+        live = {**live, "metadata": {**live["metadata"], "labels": labels}}
+        cluster.pretend({**live, "apiVersion": "v1", "kind": "Namespace"})
+        stage = optin.stage(Namespace.of(live), own_namespace=own_namespace, denied=frozenset())
+        if isinstance(stage, optin.Served):
+            label = f"{names.OPT_IN_LABEL}={names.DEFAULT_TEMPLATE_WORD}"
+            notes.append(f"not opted in: this is what the label {label} would do")
+    if isinstance(stage, optin.Served):
+        notes += await _template(cluster, stage.template, assumed)
+        notes += await _row(cluster, namespace, assumed)
+    return notes
+
+
+async def _template(cluster: Rehearsal, name: str, assumed: Assumed) -> list[str]:
+    ref = Ref(CONTROLLER_TEMPLATE, "", name)
+    notes: list[str] = []
+    live = await _found(cluster, ref)
+    if live is None and name == names.DEFAULT_TEMPLATE:
+        live = _object(ref, {"source": {"directory": SHIPPED_SET}})
+        cluster.pretend(live)
+        notes.append(f"there is no ControllerTemplate {name} yet: the shipped one is assumed")
+    if live is not None and assumed.fleet_values is not None:
+        cluster.pretend({**live, "spec": {**live["spec"], "values": assumed.fleet_values}})
+        notes.append(f"the values of ControllerTemplate {name} are those of --fleet-values")
+    return notes
+
+
+async def _row(cluster: Rehearsal, namespace: Namespace, assumed: Assumed) -> list[str]:
+    ref = Ref(WORKFLOW_CONTROLLER, namespace.name, names.WORKFLOW_CONTROLLER)
+    try:
+        live, installed = await cluster.get(ref), True
+    except Gone:
+        live, installed = None, False
+    if live is None and (assumed.values is not None or not installed):
+        live = _object(ref, {"instanceID": shard.instance_id(namespace)})
+        cluster.pretend(live)
+    if live is not None and assumed.values is not None:
+        cluster.pretend({**live, "spec": {**live["spec"], "values": assumed.values}})
+        return ["the values of the namespace are those of --values"]
+    return [] if installed else ["the kind WorkflowController is not installed yet (metaoperator preflight)"]
+
+
+async def _found(cluster: Rehearsal, ref: Ref) -> Manifest | None:
+    try:
+        return await cluster.get(ref)
+    except Gone:
+        return None
+
+
+def _object(ref: Ref, spec: Mapping[str, Any]) -> Manifest:
+    meta = {"name": ref.name, "uid": "pretended", "resourceVersion": "1", "generation": 1}
+    place = {"namespace": ref.namespace} if ref.namespace else {}
+    return {
+        "apiVersion": ref.kind.api_version,
+        "kind": ref.kind.kind,
+        "metadata": meta | place,
+        "spec": spec,
+    }

@@ -1,0 +1,166 @@
+"""What the operator would write in a namespace now: its own pass over it, rehearsed.
+
+The same reconcile, planner and actor run on the same reads, so that preview and operator cannot disagree. What they
+would write is dry-run; what they would tell in the status is kept.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final
+
+from metaoperator import pretence, publish
+from metaoperator.act import Actor, Outcome
+from metaoperator.cluster import Selection
+from metaoperator.core import names, optin, plan, status
+from metaoperator.core.errors import ConfigError, Rejected, RetryableError
+from metaoperator.core.model import NAMESPACE, Namespace, Ref
+from metaoperator.core.names import Condition, Reason
+from metaoperator.core.plan import Step, Verb
+from metaoperator.core.render import Program
+from metaoperator.fleet import Fleet
+from metaoperator.mirror import Mirror
+from metaoperator.pretence import Assumed
+from metaoperator.reconcile import Reconciler
+from metaoperator.recorder import Recorder
+from metaoperator.rehearsal import Rehearsal, Write
+from metaoperator.settings import Settings
+
+_WORDS: Final = {Verb.CREATE: "created", Verb.APPLY: "changed", Verb.PRUNE: "pruned", Verb.KEEP: "unchanged"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What would become of one object.
+
+    `what` is created, changed, replaced, pruned or unchanged; or conflict, held, refused or unknown with a reason.
+    """
+
+    ref: Ref
+    what: str
+    why: str = ""
+    write: Write | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """One namespace: what would become of each object, and what a person should know besides."""
+
+    namespace: str
+    changes: tuple[Change, ...] = ()
+    notes: tuple[str, ...] = ()
+    stalled: str = ""
+
+    @property
+    def settled(self) -> bool:
+        """Tell whether the operator would write nothing, and misses nothing."""
+        return not self.stalled and all(change.what == "unchanged" for change in self.changes)
+
+
+class _Noting(Actor):
+    """An actor that remembers what became of each step."""
+
+    def __init__(self, cluster: Rehearsal, fleet: Fleet) -> None:
+        super().__init__(cluster, fleet)
+        self.noted: dict[Ref, Change] = {}
+
+    async def step(self, step: Step, outcome: Outcome) -> None:
+        alone = Outcome()
+        await super().step(step, alone)
+        self.noted[step.ref] = _change(step, alone)
+        for each in fields(Outcome):
+            mine, all_of_them = getattr(alone, each.name), getattr(outcome, each.name)
+            setattr(outcome, each.name, [*all_of_them, *mine] if isinstance(mine, list) else mine or all_of_them)
+
+
+def _change(step: Step, outcome: Outcome) -> Change:
+    if outcome.later is not None:
+        return Change(ref=step.ref, what="unknown", why=str(outcome.later))
+    if outcome.refused:
+        return Change(ref=step.ref, what="refused", why=outcome.refused[0].removeprefix(f"{step.ref}: "))
+    if outcome.held:
+        (held,) = outcome.held
+        what = "conflict" if held.reason is Reason.CONFLICT else "held"
+        return Change(ref=step.ref, what=what, why=held.message)
+    (done,) = outcome.done
+    why = "" if done.verb is Verb.KEEP else done.message.removeprefix(f"{step.ref}: ")
+    return Change(ref=step.ref, what=_WORDS.get(done.verb, f"{done.verb}d"), why=why)
+
+
+async def served(cluster: Rehearsal) -> list[str]:
+    """Name every namespace that is opted in, sorted."""
+    found: list[str] = []
+    selection = Selection(kind=NAMESPACE, label_selector=names.OPT_IN_LABEL, metadata_only=True)
+    async for page in cluster.list_pages(selection):
+        found += [item["metadata"]["name"] for item in page["items"]]
+    return sorted(found)
+
+
+async def of(cluster: Rehearsal, name: str, assumed: Assumed, settings: Settings) -> Preview:
+    """Rehearse the operator's next pass over one namespace."""
+    live = await cluster.get(Ref(NAMESPACE, "", name))
+    if live is None:
+        raise ConfigError(f"there is no namespace {name}: kubectl create namespace {name}")
+    namespace = Namespace.of(live)
+    fleet = await _look(cluster, name, assumed)
+    ours = any(plan.is_ours(each, namespace.uid) for each in fleet.observe(name, name).objects.values())
+    notes = await pretence.set_up(cluster, live, assumed, ours=ours, own_namespace=settings.namespace)
+    if fleet.workflows.refused:
+        notes.append(f"unfinished Workflows are not counted: {fleet.workflows.refused}")
+    actor = _Noting(cluster, fleet)
+    reconciler = Reconciler(
+        cluster,
+        Mirror(cluster, lambda _ref: None),
+        fleet,
+        Recorder(cluster, instance="preview"),
+        assumed.programs,
+        settings,
+        actor=actor,
+    )
+    try:
+        await reconciler.namespace(name)
+    except (RetryableError, Rejected) as exc:
+        if not actor.noted:
+            raise
+        notes.append(str(exc))
+    told = cluster.statuses.get(publish.wfc_ref(name), {})
+    return Preview(
+        namespace=name,
+        changes=tuple(_changes(actor.noted, cluster.writes, name)),
+        notes=(*notes, *_under_way(told)),
+        stalled=_stalled(namespace, told, settings),
+    )
+
+
+async def _look(cluster: Rehearsal, name: str, assumed: Assumed) -> Fleet:
+    programs = assumed.programs.values()
+    kinds = frozenset().union(*(each.template_set.kinds for each in programs if isinstance(each, Program)))
+    fleet = Fleet(cluster, kinds, lambda _name, _delay: None, opted_in=lambda _name: True, namespace=name)
+    await fleet.read_once()
+    if refused := [each.refused for each in fleet.objects.values() if each.refused]:
+        raise Rejected("; ".join(sorted(refused)))
+    return fleet
+
+
+def _changes(noted: Mapping[Ref, Change], writes: Mapping[Ref, Write], name: str) -> Iterator[Change]:
+    for ref in sorted({*noted, *(ref for ref in writes if ref.namespace == name)}):
+        write = writes.get(ref)
+        change = noted.get(ref)
+        if change is None:  # the namespace's row: nobody plans it
+            change = Change(ref=ref, what="created" if write is not None and write.before is None else "changed")
+        yield replace(change, write=write)
+
+
+def _stalled(namespace: Namespace, told: Mapping[str, Any], settings: Settings) -> str:
+    if namespace.terminating:
+        return f"Terminating: namespace {namespace.name} is being deleted, and nothing is written to it"
+    if why := optin.refusal(namespace.name, own_namespace=settings.namespace, denied=settings.deny):
+        return f"{Reason.NAMESPACE_REFUSED}: namespace {namespace.name} {why}, and is never served"
+    stalled = status.condition(told, Condition.STALLED)
+    return f"{stalled['reason']}: {stalled['message']}" if stalled.get("status") == "True" else ""
+
+
+def _under_way(told: Mapping[str, Any]) -> list[str]:
+    """Say that a child leaves, or is left alone; that one is begun is in the changes."""
+    conditions = [status.condition(told, each) for each in (Condition.READY, Condition.RECONCILING)]
+    resting = {Reason.DRAINING, Reason.REMOVING, Reason.PAUSED}
+    return sorted({f"{each['reason']}: {each['message']}" for each in conditions if each.get("reason") in resting})

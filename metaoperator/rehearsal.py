@@ -1,0 +1,127 @@
+"""A cluster in which everything is asked and nothing is written: what the operator would do, without its being done.
+
+Whatever acts on a `Cluster` acts on this one alike. The API server is asked by dry-run what each write would lead to;
+where the asking person lacks the right, the answer is composed by value, and that is told.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from metaoperator.cluster import Cluster
+from metaoperator.core import answers, names, overlay
+from metaoperator.core.errors import Conflict, Gone, Rejected
+from metaoperator.core.model import Manifest, Ref
+from metaoperator.gate import Gate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    """One object before and after; `None` for absent. Not `asked` where the asking person lacks the right to."""
+
+    before: Manifest | None
+    after: Manifest | None
+    asked: bool = True
+
+
+class Rehearsal(Cluster):
+    """One API server, read from as it is but for what is pretended and what was rehearsed."""
+
+    def __init__(self, *, kubeconfig: str | None) -> None:
+        """Its gate never opens: only dry-runs pass it by."""
+        super().__init__(kubeconfig=kubeconfig, gate=Gate())
+        self._stage: dict[Ref, Manifest] = {}
+        self._by_value: set[Ref] = set()
+        self.writes: dict[Ref, Write] = {}
+        self.statuses: dict[Ref, Mapping[str, Any]] = {}
+
+    def pretend(self, manifest: Manifest) -> None:
+        """Show an object as it is given here, from now on."""
+        self._stage[Ref.of(manifest)] = manifest
+        self._by_value.add(Ref.of(manifest))
+
+    async def get(self, ref: Ref) -> Manifest | None:
+        """Read one object, with all that was rehearsed on it."""
+        return self._stage[ref] if ref in self._stage else await super().get(ref)
+
+    async def apply(
+        self, manifest: Manifest, *, force: bool, dry_run: bool = False, subresource: str = ""
+    ) -> tuple[Manifest, bool]:
+        """Tell what an apply would lead to."""
+        ref = Ref.of(manifest)
+        if subresource == "status":
+            self.statuses[ref] = manifest["status"]
+            live = await self.get(ref)
+            if live is None:
+                raise Gone(f"{ref} is not there")
+            return {**live, "status": manifest["status"]}, False
+        before = await self.get(ref)
+        would, asked = await self._would(ref, manifest, before, force=force)
+        if not dry_run:
+            self._note(ref, before, would, asked=asked)
+        return would, before is None
+
+    async def _would(
+        self, ref: Ref, manifest: Manifest, before: Manifest | None, *, force: bool
+    ) -> tuple[Manifest, bool]:
+        if before is not None and manifest["metadata"].get("resourceVersion") not in {None, _version(before)}:
+            raise Conflict(f"{ref} is there")
+        if ref in self._by_value:
+            return overlay.applied(manifest, before), True  # the API server has another object in mind
+        if ref in self._stage:
+            # Not known to the API server as we know it. But an apply says all that we want: the last one decides.
+            meta = {key: value for key, value in manifest["metadata"].items() if key not in {"uid", "resourceVersion"}}
+            manifest = {**manifest, "metadata": meta}
+        try:
+            would, _ = await super().apply(manifest, force=force, dry_run=True)
+        except Rejected as exc:
+            if not answers.lacks_rights(str(exc)):
+                raise
+            return overlay.applied(manifest, before), False
+        # An object that is not stored has no version, one that is not changed its old one; readers go by them.
+        return {**would, "metadata": {**would["metadata"], "resourceVersion": overlay.next_version(before)}}, True
+
+    async def merge(self, ref: Ref, patch: Manifest) -> Manifest:
+        """Tell what a merge would lead to, by value: it is followed by an apply that asks no more either."""
+        before = await self.get(ref)
+        if before is None:
+            raise Gone(f"{ref} is not there")
+        self._by_value.add(ref)
+        return self._note(ref, before, overlay.merged(patch, before), asked=True)
+
+    async def delete(self, ref: Ref, *, uid: str, foreground: bool = False) -> None:  # noqa: ARG002 - as in Cluster
+        """Note what would be deleted; it is still there for who looks, as in the first moments of a real deletion."""
+        before = await self.get(ref)
+        if before is not None and before["metadata"].get("uid") == uid:
+            self.writes[ref] = Write(before=before, after=None)
+
+    async def post_event(self, event: Manifest) -> None:
+        """Tell nobody."""
+
+    def _note(self, ref: Ref, before: Manifest | None, after: Manifest, *, asked: bool) -> Manifest:
+        first = self.writes.get(ref)
+        self.writes[ref] = Write(
+            before=before if first is None else first.before,
+            after=after,
+            asked=asked and (first is None or first.asked),
+        )
+        self._stage[ref] = after
+        return after
+
+    async def _write(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        body: Manifest,
+        content_type: str = "application/json",
+        *,
+        fenced: bool = True,
+    ) -> tuple[Manifest, bool]:
+        """Let dry-runs through, which need no gate; anything else meets one that is closed."""
+        rehearsed = query.get("dryRun") == "All" and query.get("fieldManager") == names.FIELD_MANAGER
+        return await super()._write(method, path, query, body, content_type, fenced=fenced and not rehearsed)
+
+
+def _version(live: Manifest) -> str:
+    return str(live["metadata"].get("resourceVersion", ""))
