@@ -14,6 +14,7 @@ from metaoperator.core.model import (
     CHILD_KINDS,
     DEPLOYMENT,
     LEASE,
+    OPTIONAL_KINDS,
     POD,
     WORKFLOW,
     Kind,
@@ -91,8 +92,9 @@ class Fleet:
                 Selection(kind=kind, label_selector=_MARKED, namespace=namespace),
                 project=informer.without_noise,
                 changed=self._object_changed,
+                absent_pause=informer.ABSENT_PAUSE,
             )
-            for kind in sorted({*CHILD_KINDS, *kinds})
+            for kind in sorted({*CHILD_KINDS, *OPTIONAL_KINDS, *kinds})
         }
         self.pods = Informer(
             cluster,
@@ -129,10 +131,17 @@ class Fleet:
         """Tell whether every store of the base holds a whole list."""
         return all(each.synced for each in self.base)
 
-    def unseen(self, kinds: Collection[Kind]) -> list[str]:
-        """Name the kinds, of these, that could not be listed yet, and why."""
-        late = [self.objects[kind] for kind in sorted(kinds) if not self.objects[kind].synced]
-        return [f"{each.selection.kind}{f' ({each.refused})' if each.refused else ''}" for each in late]
+    def unseen(self, kinds: Collection[Kind]) -> dict[Kind, str]:
+        """Say of each of these kinds that cannot be watched why not, and what to do."""
+        told: dict[Kind, str] = {}
+        for kind in sorted(kinds):
+            each = self.objects[kind]
+            if each.kind_missing:
+                told[kind] = f"the cluster has no {kind}: install its CRD, or switch off the value that asks for one"
+            elif not each.synced:
+                why = f" ({each.refused})" if each.refused else ""
+                told[kind] = f"the operator cannot watch {kind}{why}: grant it get, list and watch"
+        return told
 
     def runs(self) -> list[Coroutine[Any, Any, None]]:
         """Hand out what has to run: the informers and the watch over Leases."""

@@ -28,6 +28,9 @@ Changed = Callable[[Ref, Manifest | None, Manifest | None], None]
 
 READ_TIMEOUT: Final = 75.0
 LONGEST_BACKOFF: Final = 30.0
+ABSENT_PAUSE: Final = 150.0
+"""Seconds at most after which a kind that is not installed, and that nothing rests on, is looked for again. Below the
+silence after which the operator counts as unhealthy."""
 LONGEST_GAP: Final = 15.0
 """Seconds of silence after which it was we who were cut off: what changed meanwhile comes in its own time."""
 PATIENCE: Final = 2
@@ -45,8 +48,9 @@ class Informer:
         project: Project,
         changed: Changed,
         read_timeout: float = READ_TIMEOUT,
+        absent_pause: float = LONGEST_BACKOFF,
     ) -> None:
-        """Nothing is sent before `run`."""
+        """Nothing is sent before `run`; a kind that is not installed is looked for every `absent_pause` seconds."""
         self.selection = selection
         self.kind_missing = False
         self.refused = ""
@@ -56,6 +60,7 @@ class Informer:
         self._project = project
         self._changed = changed
         self._read_timeout = read_timeout
+        self._absent_pause = absent_pause
         self._synced = asyncio.Event()
         self._texts: dict[str, dict[str, tuple[int, str]]] = {}
         self._version = ""
@@ -110,7 +115,7 @@ class Informer:
                 self._version = ""
             except Gone as gone:
                 self._absent(gone)
-                delay = LONGEST_BACKOFF
+                delay = self._absent_pause
             except Rejected as exc:
                 # A person has to grant the verb, or to take the kind out of the template set.
                 log.error("may not watch", extra={"selection": str(self.selection), "error": str(exc)})  # noqa: TRY400

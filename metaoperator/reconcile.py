@@ -4,6 +4,7 @@ import functools
 import logging
 import random
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -124,6 +125,9 @@ class Reconciler:
             await self._row.spec_found(namespace, wfc, desired)
         except Stalled as exc:
             desired, stalled = None, Note(reason=exc.reason, message=exc.message)
+        unseen: Note | None = None
+        if desired is not None:
+            desired, unseen = self._seen_kinds(desired)
         if desired is not None and not paused:
             plan_now = functools.partial(self._plan, namespace, instance, desired)
             if any(step.verb is Verb.PRUNE and step.ref.kind == DEPLOYMENT for step in plan_now()):
@@ -134,6 +138,7 @@ class Reconciler:
             outcome = await self._actor.install(plan_now)
             await self._tell(wfc, outcome, desired)
             stalled = outcome.stalled
+        stalled = stalled or unseen
         seen = self._fleet.observe(namespace.name, instance)
         if stalled is None and seen.work is None:
             stalled = Note(
@@ -168,6 +173,18 @@ class Reconciler:
         )
         return slow if again is None else min(again, slow)
 
+    def _seen_kinds(self, desired: Desired) -> tuple[Desired, Note | None]:
+        """Leave out documents of kinds that cannot be watched, and say so: what is not seen cannot be kept.
+
+        The rest is kept as always. A kind that a set declares, and of which nothing is rendered here, is nobody's
+        trouble: most clusters have no PodMonitor.
+        """
+        told = self._fleet.unseen({Ref.of(each).kind for each in desired.documents})
+        if not told:
+            return desired, None
+        seen = tuple(each for each in desired.documents if Ref.of(each).kind not in told)
+        return replace(desired, documents=seen), Note(reason=Reason.KIND_UNSEEN, message="; ".join(told.values()))
+
     def _plan(self, namespace: Namespace, instance: str, desired: Desired, *, busy: bool = False) -> tuple[Step, ...]:
         seen = self._fleet.observe(namespace.name, instance)
         return plan.build(
@@ -187,12 +204,8 @@ class Reconciler:
                 f"no ControllerTemplate is named {template}: nothing is created, changed "
                 f"or removed; correct the label {names.OPT_IN_LABEL} or create the ControllerTemplate",
             )
-        program = self.program(found)
-        if unseen := self._fleet.unseen(program.template_set.kinds):
-            which = ", ".join(unseen)
-            raise Stalled(Reason.KIND_UNSEEN, f"the operator cannot watch {which}: grant it get, list and watch")
         try:
-            return program.desired(
+            return self.program(found).desired(
                 namespace,
                 shard.only_shard(namespace),
                 template_name=template,

@@ -45,6 +45,9 @@ SERVICE = Kind("v1", "Service")
 SERVICE_ACCOUNT = Kind("v1", "ServiceAccount")
 DEPLOYMENT = Kind("apps/v1", "Deployment")
 ROLE_BINDING = Kind("rbac.authorization.k8s.io/v1", "RoleBinding")
+DISRUPTION_BUDGET = Kind("policy/v1", "PodDisruptionBudget")
+NETWORK_POLICY = Kind("networking.k8s.io/v1", "NetworkPolicy")
+POD_MONITOR = Kind("monitoring.coreos.com/v1", "PodMonitor")
 LEASE = Kind("coordination.k8s.io/v1", "Lease")
 EVENT = Kind("events.k8s.io/v1", "Event")
 CRD = Kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
@@ -55,6 +58,10 @@ CONTROLLER_TEMPLATE = Kind(names.API_VERSION, "ControllerTemplate")
 CHILD_KINDS = (SERVICE_ACCOUNT, CONFIG_MAP, SERVICE, ROLE_BINDING, DEPLOYMENT)
 """Kinds that the shipped set renders. They are always watched, so that an object is still pruned
 when a newer set no longer declares its kind."""
+
+OPTIONAL_KINDS = (DISRUPTION_BUDGET, NETWORK_POLICY, POD_MONITOR)
+"""Kinds that the shipped set renders where a value asks for them. Watched for the same reason, but no namespace that
+renders none of them rests on them: most clusters do not even have the last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,11 +97,31 @@ class Shard:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ArgoVersions:
+    """The versions that `values.version` may name, and since which version a value (by its dotted path) is known."""
+
+    min: str
+    below: str
+    since: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relation:
+    """What has to hold between values, as a Jinja expression over `values`; if not: where, why, and what to do."""
+
+    holds: str
+    at: str
+    otherwise: str
+    cure: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateSet:
     """A folder of templates as read: text and data, nothing rendered yet.
 
     `files` maps a file name to its text; names that begin with `_` are partials. `namespace_values` lists
-    the dotted paths that a namespace may set. `digest` changes with every byte of the folder.
+    the dotted paths that a namespace may set. A set without `argo_versions` is for any version, or has none. `digest`
+    changes with every byte of the folder.
     """
 
     name: str
@@ -105,6 +132,8 @@ class TemplateSet:
     schema: Mapping[str, Any]
     files: Mapping[str, str]
     digest: str
+    argo_versions: ArgoVersions | None = None
+    relations: tuple[Relation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,6 +28,8 @@ _PATHS = {
     "Role": (_RBAC, "roles", "rbac.authorization.k8s.io/v1"),
     "RoleBinding": (_RBAC, "rolebindings", "rbac.authorization.k8s.io/v1"),
     "Lease": ("/apis/coordination.k8s.io/v1", "leases", "coordination.k8s.io/v1"),
+    "PodDisruptionBudget": ("/apis/policy/v1", "poddisruptionbudgets", "policy/v1"),
+    "NetworkPolicy": ("/apis/networking.k8s.io/v1", "networkpolicies", "networking.k8s.io/v1"),
     "CustomResourceDefinition": (
         "/apis/apiextensions.k8s.io/v1",
         "customresourcedefinitions",

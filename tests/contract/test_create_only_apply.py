@@ -63,6 +63,8 @@ async def test_an_impossible_version_is_for_every_kind(api: Api, namespace: str)
         manifest("RoleBinding", "one", roleRef=role),
         manifest("Lease", "one", spec={"holderIdentity": "x"}),
         manifest("ControllerRevision", "one", revision=1, data={}),
+        manifest("PodDisruptionBudget", "one", spec={"maxUnavailable": 1}),
+        manifest("NetworkPolicy", "one", spec={"podSelector": {}}),
     ):
         only = _named(body, resourceVersion=NEVER)
         codes = [(await api.apply(namespace, only, force=True)).code for _ in range(2)]

@@ -166,6 +166,18 @@ async def test_some_kinds_have_no_generation(api: Api, namespace: str) -> None:
         assert "generation" not in made.body["metadata"], body["kind"]
 
 
+async def test_what_stands_around_a_workload_counts_its_generations(api: Api, namespace: str) -> None:
+    """Budgets and network policies begin at 1, and a change of spec is 2."""
+    for body, change in (
+        (manifest("PodDisruptionBudget", "one", spec={"maxUnavailable": 1}), {"maxUnavailable": 2}),
+        (manifest("NetworkPolicy", "one", spec={"podSelector": {}}), {"policyTypes": ["Egress"]}),
+    ):
+        made = await api.apply(namespace, body)
+        assert made.body["metadata"]["generation"] == 1, made
+        changed = await api.apply(namespace, {**body, "spec": {**body["spec"], **change}})
+        assert changed.body["metadata"]["generation"] == 2, changed
+
+
 @pytest.mark.usefixtures("widgets")
 async def test_generations_of_custom_resources(api: Api, namespace: str) -> None:
     """With the subresource status does not count; without it everything but metadata does."""

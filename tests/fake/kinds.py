@@ -58,6 +58,16 @@ BUILT_IN = (
     Kind(group=RBAC, version="v1", kind="Role", plural="roles", create_on_put=True),
     Kind(group=RBAC, version="v1", kind="RoleBinding", plural="rolebindings", create_on_put=True),
     Kind(group=RBAC, version="v1", kind="ClusterRole", plural="clusterroles", namespaced=False, create_on_put=True),
+    Kind(
+        group="policy",
+        version="v1",
+        kind="PodDisruptionBudget",
+        plural="poddisruptionbudgets",
+        status=True,
+        generation=True,
+        blind_put=False,
+    ),
+    Kind(group="networking.k8s.io", version="v1", kind="NetworkPolicy", plural="networkpolicies", generation=True),
     Kind(group="coordination.k8s.io", version="v1", kind="Lease", plural="leases", create_on_put=True, blind_put=False),
     Kind(
         group="apiextensions.k8s.io",

@@ -35,6 +35,7 @@ SIX = (
     ("Service", "workflow-controller-metrics"),
     ("ServiceAccount", "workflow-controller"),
 )
+AROUND = ("NetworkPolicy", "PodDisruptionBudget", "PodMonitor")
 KINDS = ("ConfigMap", "Deployment", "RoleBinding", "Service", "ServiceAccount")
 ARGO = "argoproj.io/v1alpha1"
 MARK = f"{names.MANAGED_BY_LABEL}={names.MANAGED_BY}"
@@ -197,7 +198,9 @@ class World:
 
     def child(self, namespace: str) -> list[tuple[str, str]]:
         """List the objects in a namespace that carry our mark, the WorkflowController not counted."""
-        return [(kind, o["metadata"]["name"]) for kind in KINDS for o in self.server.select(kind, namespace, MARK)]
+        served = {kind.kind for kind in self.server.registry}
+        kinds = [kind for kind in (*KINDS, *AROUND) if kind in served]
+        return [(kind, o["metadata"]["name"]) for kind in kinds for o in self.server.select(kind, namespace, MARK)]
 
     def whole(self, *namespaces: str) -> bool:
         """Tell whether the six objects, and no others of ours, are in each namespace."""
