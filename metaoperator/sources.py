@@ -6,13 +6,16 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from metaoperator.core import strictyaml, values
+from metaoperator.core import strictyaml, values, versions
 from metaoperator.core.errors import Problem, TemplateError
-from metaoperator.core.model import Kind, TemplateSet
+from metaoperator.core.model import Kind, Relation, TemplateSet
 from metaoperator.core.render import Program
 
 ABOUT: Final = "template.yaml"
+_ABOUT_KEYS: Final = frozenset({"description", "kinds", "namespaceValues", "argoVersions", "relations"})
 _DATA_FILES: Final = (ABOUT, "values.yaml", "values.schema.json")
+_SCHEMA_SUFFIX: Final = ".schema.json"
+"""Of further schemas, which values.schema.json may point into by their `$id`."""
 MAX_FILE_BYTES: Final = 1_500_000
 """What etcd takes of one object: a file that is longer is no template and no values."""
 
@@ -94,7 +97,7 @@ def template_set(folder: Path) -> TemplateSet:
         cure = f"each folder is a set, with {', '.join(_DATA_FILES)} and one *.yaml.j2 per object; put others elsewhere"
         raise TemplateError([Problem(where=f"{folder.name}/{ABOUT}", what="is missing", cure=cure)])
     for path in paths:
-        if path.name in _DATA_FILES or path.name.endswith(".j2"):
+        if path.name in _DATA_FILES or path.name.endswith((".j2", _SCHEMA_SUFFIX)):
             try:
                 texts[path.name] = text_of(path)
             except TemplateError as exc:
@@ -103,6 +106,10 @@ def template_set(folder: Path) -> TemplateSet:
         raise TemplateError(problems)
     data = {name: _data(folder.name, name, texts, problems) for name in _DATA_FILES}
     about, schema = data["template.yaml"], data["values.schema.json"]
+    further = [name for name in texts if name.endswith(_SCHEMA_SUFFIX) and name not in _DATA_FILES]
+    if further:
+        parts = {name.removesuffix(_SCHEMA_SUFFIX): _data(folder.name, name, texts, problems) for name in further}
+        schema = {**schema, "$defs": {**(schema.get("$defs") or {}), **parts}}
     problems += _about_faults(folder.name, about)
     try:
         values.validator(schema)
@@ -119,6 +126,8 @@ def template_set(folder: Path) -> TemplateSet:
         schema=schema,
         files={name: text for name, text in texts.items() if name.endswith(".j2")},
         digest=hashlib.sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()[:16],
+        argo_versions=versions.read(about["argoVersions"]) if "argoVersions" in about else None,
+        relations=tuple(Relation(**each) for each in about.get("relations") or ()),
     )
 
 
@@ -155,6 +164,24 @@ def _about_faults(set_name: str, about: Mapping[str, Any]) -> Iterable[Problem]:
     paths = about.get("namespaceValues") or []
     if not isinstance(paths, list) or not all(isinstance(each, str) for each in paths):
         yield Problem(where=where, what="namespaceValues must list dotted paths")
+    if "argoVersions" in about:
+        yield from versions.faults(about["argoVersions"], where)
+    relations = about.get("relations") or []
+    if not isinstance(relations, list) or not all(map(_is_relation, relations)):
+        yield Problem(
+            where=where, what="relations must list what holds, at which path, otherwise and cure, each as text"
+        )
+    if unknown := sorted(set(map(str, about)) - _ABOUT_KEYS):
+        cure = f"what it may hold: {', '.join(sorted(_ABOUT_KEYS))}"
+        yield Problem(where=where, what=f"{', '.join(unknown)} is not known", cure=cure)
+
+
+def _is_relation(each: Any) -> bool:
+    return (
+        isinstance(each, dict)
+        and {"holds", "at", "otherwise"} <= set(each) <= {"holds", "at", "otherwise", "cure"}
+        and all(isinstance(text, str) for text in each.values())
+    )
 
 
 def values_file(path: Path) -> dict[str, Any]:

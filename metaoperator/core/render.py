@@ -11,8 +11,8 @@ from typing import Any, Final
 import jinja2
 import jsonschema_rs
 
-from metaoperator.core import names, sandbox, strictyaml, values
-from metaoperator.core.errors import Problem, TemplateError
+from metaoperator.core import names, relations, sandbox, strictyaml, values
+from metaoperator.core.errors import Problem, TemplateError, ValuesError
 from metaoperator.core.model import Desired, Kind, Manifest, Namespace, Ref, Shard, TemplateSet
 from metaoperator.core.sandbox import digest, q
 
@@ -30,6 +30,10 @@ class Program:
         self._env = sandbox.environment(template_set)
         self._templates: dict[str, jinja2.Template] = {}
         problems: list[Problem] = []
+        try:
+            self._relations = relations.Relations(self._env, template_set.relations)
+        except jinja2.TemplateSyntaxError as exc:
+            problems.append(Problem(where="template.yaml", what=f"relations: {exc.message}"))
         for name in sorted(template_set.files):
             try:
                 compiled = self._env.get_template(name)
@@ -50,7 +54,10 @@ class Program:
 
     def effective(self, *, fleet: values.Values, namespace: values.Values) -> dict[str, Any]:
         """Merge the three layers of values; `ValuesError` tells every fault at once."""
-        return values.effective(self.template_set, fleet=fleet, namespace=namespace, check=self._check)
+        merged = values.effective(self.template_set, fleet=fleet, namespace=namespace, check=self._check)
+        if at_odds := list(self._relations.problems(merged)):
+            raise ValuesError(at_odds)
+        return merged
 
     def revision(self, fleet_values: values.Values) -> str:
         """Digest what all namespaces have in common: the set's bytes and the fleet's values."""

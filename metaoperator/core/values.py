@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import jsonschema_rs
 
+from metaoperator.core import versions
 from metaoperator.core.errors import Problem, ValuesError
 from metaoperator.core.model import TemplateSet
 
@@ -89,6 +90,8 @@ def effective(
         Problem(where=_dotted(error.instance_path), what=error.message, cure=f"see values.yaml of {template_set.name}")
         for error in (check or validator(template_set.schema)).iter_errors(merged)
     ]
+    if template_set.argo_versions is not None:
+        problems += versions.problems(template_set.argo_versions, merged, template_set.defaults)
     if problems:
         raise ValuesError(sorted(problems, key=str))
     return merged

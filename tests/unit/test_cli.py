@@ -179,7 +179,7 @@ def test_a_wrong_call_is_told_in_a_sentence(run: Run, args: list[str], code: int
             "workers: {ttl: none}\nlog: {level: loud}\nversion: latest\n",
             [
                 'error: values.log.level: "loud" is not one of',
-                'error: values.version: "latest" does not match',
+                "error: values.version: 'latest' is no version (write it like v4.1.2)",
                 'error: values.workers.ttl: "none" is not of type "integer"',
             ],
         ),

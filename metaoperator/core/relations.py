@@ -1,0 +1,43 @@
+"""Values that have to be right together, as a template set states them: a JSON Schema sees each value alone."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import jinja2
+
+from metaoperator.core import sandbox
+from metaoperator.core.errors import Problem
+from metaoperator.core.model import Relation
+
+_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def seconds(text: str) -> float:
+    """Read a duration as Go writes it, `1m30s`; a `ValueError` for anything else."""
+    parts = _PART.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise ValueError(f"{text!r} is no duration like 1m30s")
+    return sum(float(number) * _SECONDS[unit] for number, unit in parts)
+
+
+class Relations:
+    """The relations of one set, compiled once."""
+
+    def __init__(self, env: jinja2.Environment, relations: tuple[Relation, ...]) -> None:
+        """Compile every expression; a `jinja2.TemplateSyntaxError` tells the one that is none."""
+        env.filters["seconds"] = seconds
+        self._compiled = [(each, env.compile_expression(each.holds, undefined_to_none=False)) for each in relations]
+
+    def problems(self, values: Mapping[str, Any]) -> Iterator[Problem]:
+        """Tell each relation that the values, which satisfy the set's schema, break."""
+        for relation, expression in self._compiled:
+            try:
+                holds = bool(expression(values=values))
+            except Exception as exc:  # noqa: BLE001 - whatever an expression manages to raise is its own fault
+                fault = sandbox.problem(exc, "template.yaml")
+                yield Problem(where="template.yaml", what=f"relation {relation.holds!r}: {fault.what}")
+                continue
+            if not holds:
+                yield Problem(where=f"values.{relation.at}", what=relation.otherwise, cure=relation.cure)
