@@ -1,17 +1,28 @@
 """Carry out a plan, step by step, and tell what came of it. The only place where a child's objects are written."""
 
 import asyncio
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from metaoperator.cluster import Cluster
-from metaoperator.core import names, plan
+from metaoperator.core import drift, immutable, names, ownership, plan
+from metaoperator.core.drift import Answers
 from metaoperator.core.errors import Conflict, Gone, Invalid, Rejected, RetryableError
+from metaoperator.core.fights import WINDOW_SECONDS, WRITES, Fights
 from metaoperator.core.model import DEPLOYMENT, Manifest, Ref
 from metaoperator.core.names import Reason
 from metaoperator.core.plan import Step, Verb
 from metaoperator.core.status import Note
 from metaoperator.fleet import Fleet
+
+ANSWER_SECONDS: Final = 3600.0
+"""Seconds, give or take a half, for which an answer of the API server is relied on."""
+_FOR_PEOPLE: Final = (Reason.CONFLICT, Reason.IMMUTABLE, Reason.DRIFT_FIGHT)
+_THERE: Final = frozenset({Reason.DRIFT_FIGHT, Reason.IMMUTABLE})
+"""Held, but there, and ours."""
+_IMMUTABLE_WORDS: Final = ("immutable", "cannot change", "may not change", "updates to")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -27,41 +38,56 @@ class Outcome:
     @property
     def stalled(self) -> Note | None:
         """Say what a person has to mend, if anything."""
-        conflicts = [step.message for step in self.held if step.reason is Reason.CONFLICT]
-        if conflicts:
-            return Note(reason=Reason.CONFLICT, message="; ".join(conflicts))
+        for reason in _FOR_PEOPLE:
+            told = [step.message for step in self.held if step.reason is reason]
+            if told:
+                return Note(reason=reason, message="; ".join(told))
         if self.refused:
             return Note(reason=Reason.REJECTED, message="; ".join(self.refused))
         return None
+
+    @property
+    def wrote(self) -> bool:
+        """Tell whether anything may be other than it was seen."""
+        return bool(self.refused or self.later) or any(step.verb is not Verb.KEEP for step in self.done)
 
 
 class Actor:
     """Writes what plans say."""
 
     def __init__(self, cluster: Cluster, fleet: Fleet) -> None:
-        """Remember nothing but what applies answered: a cache, whose loss costs a dry-run."""
+        """Remember only caches: what applies answered, whose loss costs a dry-run, and what was put right of late."""
         self._cluster = cluster
         self._fleet = fleet
-        self.answers: dict[Ref, tuple[str, str]] = {}
+        self._answers: dict[Ref, tuple[tuple[str, str], float]] = {}
+        self._fights = Fights()
+
+    @property
+    def answers(self) -> Answers:
+        """Hand out what applies and dry-runs answered, as long as it is to be relied on."""
+        now = _now()
+        return {ref: answer for ref, (answer, until) in self._answers.items() if now < until}
 
     def forget(self, namespace: str) -> None:
         """Drop what is remembered of one namespace."""
-        for ref in [ref for ref in self.answers if ref.namespace == namespace]:
-            del self.answers[ref]
+        for ref in [ref for ref in self._answers if ref.namespace == namespace]:
+            del self._answers[ref]
+        self._fights.forget_namespace(namespace)
 
-    async def install(self, plan_now: Callable[[], Sequence[Step]]) -> Outcome:
-        """Carry out a plan: all that pods rest on at once, then, planned anew on top of it, the workloads.
+    async def install(self, steps: Sequence[Step], plan_now: Callable[[], Sequence[Step]]) -> Outcome:
+        """Carry out a plan: all that pods rest on at once, then, planned anew if anything was done, the workloads.
 
         One refusal keeps nothing else back, with one exception: a workload that is not there yet is not begun on
-        somebody else's ServiceAccount or ConfigMap.
+        somebody else's ServiceAccount or ConfigMap, nor is one taken down to be replaced.
         """
         outcome = Outcome()
-        await asyncio.gather(*(self.step(step, outcome) for step in plan_now() if step.ref.kind != DEPLOYMENT))
-        amiss = sorted({str(step.ref) for step in outcome.held} | set(outcome.missing))
-        for step in plan_now():
+        await asyncio.gather(*(self.step(step, outcome) for step in steps if step.ref.kind != DEPLOYMENT))
+        absent = [step.ref for step in outcome.held if step.reason not in _THERE]
+        amiss = sorted({*map(str, absent), *outcome.missing})
+        for step in plan_now() if outcome.wrote else steps:
             if step.ref.kind != DEPLOYMENT:
                 continue
-            if step.verb is Verb.CREATE and amiss:
+            if step.verb in {Verb.CREATE, Verb.REPLACE} and amiss:
                 message = f"{step.ref} is not begun before there is {', '.join(amiss)}"
                 step = replace(step, verb=Verb.HOLD, reason=Reason.WAITING, message=message)  # noqa: PLW2901
             await self.step(step, outcome)
@@ -82,13 +108,19 @@ class Actor:
 
     async def _perform(self, step: Step) -> Step:
         match step.verb:
+            case Verb.KEEP:
+                if not self._fights.agrees(step.ref, step.uid, _now()):
+                    return _fought(step, "put right once more, and watched for ten minutes")
             case Verb.CREATE:
                 return await self._create(step)
             case Verb.APPLY:
                 return await self._apply(step)
+            case Verb.REPLACE:
+                return await self._replace(step)
             case Verb.PRUNE:
                 await self._cluster.delete(step.ref, uid=step.uid, foreground=step.ref.kind == DEPLOYMENT)
-                self.answers.pop(step.ref, None)
+                self._answers.pop(step.ref, None)
+                self._fights.forget(step.ref)
         return step
 
     async def _create(self, step: Step) -> Step:
@@ -103,7 +135,7 @@ class Actor:
             await self._applied({**step.manifest, "metadata": meta}, force=False)
         except Conflict:
             live = await self._cluster.get(step.ref)
-            if live is not None and not plan.is_ours(live, meta["annotations"][names.NAMESPACE_UID_ANNOTATION]):
+            if live is not None and not ownership.is_ours(live, meta["annotations"][names.NAMESPACE_UID_ANNOTATION]):
                 return plan.conflict(step.ref, live)
             if live is not None:
                 self._fleet.learn(live)
@@ -111,27 +143,67 @@ class Actor:
         return step
 
     async def _apply(self, step: Step) -> Step:
+        assert step.manifest is not None
+        if step.reason is not Reason.DRIFT:
+            # Only what was edited is put right as far as it goes: a revision that is refused is not applied in part.
+            try:
+                await self._force(step)
+            except Invalid as exc:
+                return _unchangeable(step, exc)
+            self._fights.forget(step.ref)
+            return step
+        digest = ownership.rendered_digest(step.manifest)
+        if not self._fights.may_write(step.ref, step.uid, digest, _now()):
+            return _fought(step, f"changed again by {_named(step.writers)}")
         try:
-            return await self._force(step)
-        except Invalid:
-            # Only what was edited is put right so: a revision that is refused is not applied in part.
-            if step.reason is not Reason.DRIFT or not await self._overrule(step):
-                raise
-        await self._force(step)
+            if await self._settled(step):
+                return replace(step, verb=Verb.KEEP, reason=Reason.SETTLED)
+            await self._force(step)
+        except Invalid as exc:
+            if not await self._overrule(step):
+                return _unchangeable(step, exc)
+            await self._force(step)
+        self._fights.wrote(step.ref, step.uid, digest, _now())
         return step
 
-    async def _force(self, step: Step) -> Step:
+    async def _settled(self, step: Step) -> bool:
+        """Ask the API server whether an apply would change anything: it may say a field in other words."""
         assert step.manifest is not None
-        # The UID keeps a forced apply from hitting an object that took the name since we looked: it is Invalid then.
-        body = {**step.manifest, "metadata": {**step.manifest["metadata"], "uid": step.uid}}
-        if step.reason is Reason.DRIFT:
-            would, _ = await self._cluster.apply(body, force=True, dry_run=True)
-            live = await self._cluster.get(step.ref)
-            if live is not None and plan.answer(step.manifest, would) == plan.answer(step.manifest, live):
-                self._remember(step.manifest, live)
-                return replace(step, verb=Verb.KEEP, reason=Reason.SETTLED)
-        await self._applied(body, force=True)
-        return step
+        would, _ = await self._cluster.apply(_guarded(step), force=True, dry_run=True)
+        live = await self._cluster.get(step.ref)
+        if live is None or drift.answer(step.manifest, would) != drift.answer(step.manifest, live):
+            return False
+        self._remember(step.manifest, live)
+        return True
+
+    async def _force(self, step: Step) -> None:
+        await self._applied(_guarded(step), force=True)
+
+    async def _replace(self, step: Step) -> Step:
+        """Delete and create what cannot be changed. Nothing of it is remembered: what is gone is created.
+
+        Before anything is deleted, the API server is asked whether it would take the successor at all.
+        """
+        assert step.manifest is not None
+        live = await self._cluster.get(step.ref)
+        if live is None or live["metadata"]["uid"] != step.uid:
+            raise Conflict(f"{step.ref} was replaced while we looked")
+        found = immutable.change(step.manifest, live)
+        if found is None:
+            raise Conflict(f"{step.ref} was changed while we looked")
+        if not immutable.ours_to_replace(live, found):
+            return plan.frozen(step.ref, f"{found}, and somebody else made it what it is")
+        meta = step.manifest["metadata"]
+        trial = {**meta, "name": f"{meta['name'][:50]}-next", "resourceVersion": "1"}
+        await self._cluster.apply({**step.manifest, "metadata": trial}, force=False, dry_run=True)
+        runs_pods = immutable.runs_pods(step.manifest)
+        await self._cluster.delete(step.ref, uid=step.uid, foreground=runs_pods)
+        self._answers.pop(step.ref, None)
+        self._fights.forget(step.ref)
+        if runs_pods:
+            return step  # its pods have to be gone: once it is seen to be, it is created
+        done = await self._create(step)
+        return step if done.verb is Verb.REPLACE else done
 
     async def _overrule(self, step: Step) -> bool:
         """Put our lists in place whole, where merging them with the live ones gives nothing valid."""
@@ -139,7 +211,7 @@ class Actor:
         live = await self._cluster.get(step.ref)
         if live is None or live["metadata"]["uid"] != step.uid:
             raise Conflict(f"{step.ref} was replaced while we looked")
-        patch = plan.lists_at_odds(step.manifest, live)
+        patch = drift.lists_at_odds(step.manifest, live)
         if patch:
             meta = {key: live["metadata"][key] for key in ("uid", "resourceVersion")}
             await self._cluster.merge(step.ref, {**patch, "metadata": {**patch.get("metadata", {}), **meta}})
@@ -152,8 +224,42 @@ class Actor:
         self._fleet.learn(live)
 
     def _remember(self, manifest: Manifest, live: Manifest) -> None:
-        """Defaulting or a mutating policy may say a field in other words (0.5 = 500m): that is no drift."""
-        if any(plan.differences(manifest, live)):
-            self.answers[Ref.of(live)] = plan.answer(manifest, live)
+        """Defaulting or a mutating policy may say a field in other words (0.5 = 500m): that is no drift.
+
+        A policy may also be taken away, which nothing would tell: after a while the API server is asked again.
+        """
+        if any(drift.differences(manifest, live)):
+            until = _now() + ANSWER_SECONDS * (0.5 + random.random())
+            self._answers[Ref.of(live)] = drift.answer(manifest, live), until
         else:
-            self.answers.pop(Ref.of(live), None)
+            self._answers.pop(Ref.of(live), None)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _guarded(step: Step) -> Manifest:
+    """Put the UID into what is applied: it keeps a forced apply from an object that took the name since we looked."""
+    assert step.manifest is not None
+    return {**step.manifest, "metadata": {**step.manifest["metadata"], "uid": step.uid}}
+
+
+def _fought(step: Step, what: str) -> Step:
+    message = (
+        f"{step.message or step.ref}: {what}; after {WRITES} repairs within {WINDOW_SECONDS / 60:.0f} minutes "
+        "it is left as it is and tried once an hour: stop the other writer, or list the field under spec.ignoreFields "
+        "of the ControllerTemplate"
+    )
+    return replace(step, verb=Verb.HOLD, reason=Reason.DRIFT_FIGHT, message=message)
+
+
+def _named(writers: Sequence[str]) -> str:
+    return ", ".join(writers) or "nobody who is named in managedFields (an admission webhook or policy?)"
+
+
+def _unchangeable(step: Step, exc: Invalid) -> Step:
+    """Tell of a field that only the API server knows to be immutable; any other refusal stays one."""
+    if any(words in str(exc) for words in _IMMUTABLE_WORDS) and "metadata.uid" not in str(exc):
+        return plan.frozen(step.ref, str(exc))
+    raise exc

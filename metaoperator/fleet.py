@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from metaoperator import informer
 from metaoperator.cluster import Cluster, Selection
-from metaoperator.core import health, names, plan, shard
+from metaoperator.core import health, names, ownership, shard
 from metaoperator.core.model import (
     CHILD_KINDS,
     DEPLOYMENT,
@@ -43,7 +43,7 @@ class Observed:
 
     def ours(self, namespace_uid: str) -> dict[Ref, Manifest]:
         """Keep those objects that carry our whole mark."""
-        return {ref: live for ref, live in self.objects.items() if plan.is_ours(live, namespace_uid)}
+        return {ref: live for ref, live in self.objects.items() if ownership.is_ours(live, namespace_uid)}
 
     def deployment(self, namespace_uid: str) -> Manifest | None:
         """Find the child's Deployment, if it is ours."""

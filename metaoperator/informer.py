@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from metaoperator.cluster import Cluster, Selection
+from metaoperator.core import names
 from metaoperator.core.errors import Expired, Gone, Rejected, RetryableError, Throttled
 from metaoperator.core.model import Manifest, Ref
 
@@ -258,15 +259,26 @@ class Informer:
 
 
 def without_noise(live: Manifest) -> Manifest:
-    """Keep an object whole but for managedFields, of which only the managers' names are of use."""
+    """Keep an object whole but for managedFields, of which only what other managers own beside the status is of use."""
     meta: dict[str, Any] = {
         key: value
         for key, value in live["metadata"].items()
         if key not in {"managedFields", "resourceVersion", "selfLink"}
     }
-    managers = sorted({entry.get("manager", "") for entry in live["metadata"].get("managedFields") or ()})
-    meta["managedFields"] = [{"manager": manager} for manager in managers]
+    entries = [_owner(entry) for entry in live["metadata"].get("managedFields") or ()]
+    meta["managedFields"] = sorted(
+        (entry for number, entry in enumerate(entries) if entry not in entries[:number]),
+        key=lambda entry: (entry["manager"], entry.get("subresource", ""), json.dumps(entry, sort_keys=True)),
+    )
     return {**live, "metadata": meta}
+
+
+def _owner(entry: Mapping[str, Any]) -> dict[str, Any]:
+    manager, subresource = entry.get("manager", ""), entry.get("subresource", "")
+    if manager == names.FIELD_MANAGER or subresource == "status":
+        return {"manager": manager}
+    owner = {"manager": manager, "fieldsV1": entry.get("fieldsV1") or {}}
+    return owner | ({"subresource": subresource} if subresource else {})
 
 
 def pod(live: Manifest) -> Manifest:

@@ -7,7 +7,7 @@ from typing import Final
 from metaoperator import publish
 from metaoperator.act import Actor, Outcome
 from metaoperator.cluster import Cluster, crd_exists
-from metaoperator.core import health, names, plan, shard
+from metaoperator.core import health, names, ownership, plan, shard
 from metaoperator.core.errors import Gone, RetryableError
 from metaoperator.core.model import LEASE, NAMESPACE, POD, Manifest, Namespace, Ref, WorkCount
 from metaoperator.core.names import Reason
@@ -46,7 +46,7 @@ class Leaver:
     async def leave(self, namespace: Namespace) -> float | None:
         """Drain and remove what is ours. Its being here is the only memory of an opt-out that is needed."""
         wfc = await self._mirror.get(publish.wfc_ref(namespace.name))
-        made_by_us = wfc is not None and plan.is_ours(wfc, namespace.uid)
+        made_by_us = wfc is not None and ownership.is_ours(wfc, namespace.uid)
         instance = shard.instance_id(namespace)  # what is installed runs under this one, whatever a person wrote
         view = functools.partial(publish.view, namespace=namespace, instance_id=instance)
         seen = self._fleet.observe(namespace.name, instance)

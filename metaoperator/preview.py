@@ -11,7 +11,7 @@ from typing import Any, Final
 from metaoperator import pretence, publish
 from metaoperator.act import Actor, Outcome
 from metaoperator.cluster import Selection
-from metaoperator.core import names, optin, plan, status
+from metaoperator.core import names, optin, ownership, status
 from metaoperator.core.errors import ConfigError, Rejected, RetryableError
 from metaoperator.core.model import NAMESPACE, Namespace, Ref
 from metaoperator.core.names import Condition, Reason
@@ -102,7 +102,7 @@ async def of(cluster: Rehearsal, name: str, assumed: Assumed, settings: Settings
         raise ConfigError(f"there is no namespace {name}: kubectl create namespace {name}")
     namespace = Namespace.of(live)
     fleet = await _look(cluster, name, assumed)
-    ours = any(plan.is_ours(each, namespace.uid) for each in fleet.observe(name, name).objects.values())
+    ours = any(ownership.is_ours(each, namespace.uid) for each in fleet.observe(name, name).objects.values())
     notes = await pretence.set_up(cluster, live, assumed, ours=ours, own_namespace=settings.namespace)
     if fleet.workflows.refused:
         notes.append(f"unfinished Workflows are not counted: {fleet.workflows.refused}")

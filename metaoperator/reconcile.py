@@ -3,7 +3,7 @@
 import functools
 import logging
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -11,8 +11,9 @@ from typing import Any, Final
 from metaoperator import cluster as kube
 from metaoperator import publish
 from metaoperator.act import Actor, Outcome
-from metaoperator.core import health, names, optin, plan, shard, status
+from metaoperator.core import health, ignore, names, optin, plan, shard, status
 from metaoperator.core.errors import Conflict, NotLeading, Stalled, TemplateError, ValuesError
+from metaoperator.core.ignore import Ignored
 from metaoperator.core.model import (
     CONTROLLER_TEMPLATE,
     DEPLOYMENT,
@@ -27,7 +28,7 @@ from metaoperator.core.names import Reason
 from metaoperator.core.plan import Step, Verb
 from metaoperator.core.render import Program
 from metaoperator.core.status import Note
-from metaoperator.fleet import Fleet
+from metaoperator.fleet import Fleet, Observed
 from metaoperator.leave import Leaver
 from metaoperator.mirror import Mirror
 from metaoperator.recorder import Recorder
@@ -112,6 +113,7 @@ class Reconciler:
         known: dict[str, Any] = {"template": template, "instance_id": instance}
         outcome = Outcome()
         desired: Desired | None = None
+        ignored: Sequence[Ignored] = ()
         stalled: Note | None = None
         paused = bool(wfc["spec"].get("paused"))
         try:
@@ -121,25 +123,28 @@ class Reconciler:
                     f"spec.instanceID is {instance}, but Workflows here are stamped "
                     f"with {shard.instance_id(namespace)}: delete this object, and it is made anew with that ID",
                 )
-            desired = await self._desired(namespace, template, wfc)
+            desired, ignored = await self._desired(namespace, template, wfc)
             await self._row.spec_found(namespace, wfc, desired)
         except Stalled as exc:
             desired, stalled = None, Note(reason=exc.reason, message=exc.message)
         unseen: Note | None = None
         if desired is not None:
             desired, unseen = self._seen_kinds(desired)
+        seen = self._fleet.observe(namespace.name, instance)
         if desired is not None and not paused:
-            plan_now = functools.partial(self._plan, namespace, instance, desired)
-            if any(step.verb is Verb.PRUNE and step.ref.kind == DEPLOYMENT for step in plan_now()):
+            plan_now = functools.partial(self._plan, namespace, instance, desired, ignored)
+            steps = plan_now(seen=seen)
+            if any(step.verb is Verb.PRUNE and step.ref.kind == DEPLOYMENT for step in steps):
                 # A workload goes like a child at an opt-out: not before the API server itself confirms that it is idle.
-                seen = self._fleet.observe(namespace.name, instance)
                 busy = (await self._leaver.unfinished(namespace, instance, seen)).unfinished > 0
                 plan_now = functools.partial(plan_now, busy=busy)
-            outcome = await self._actor.install(plan_now)
+                steps = plan_now()
+            outcome = await self._actor.install(steps, plan_now)
+            if outcome.wrote:
+                seen = self._fleet.observe(namespace.name, instance)
             await self._tell(wfc, outcome, desired)
             stalled = outcome.stalled
         stalled = stalled or unseen
-        seen = self._fleet.observe(namespace.name, instance)
         if stalled is None and seen.work is None:
             stalled = Note(
                 reason=Reason.ARGO_CRDS_MISSING,
@@ -185,18 +190,32 @@ class Reconciler:
         seen = tuple(each for each in desired.documents if Ref.of(each).kind not in told)
         return replace(desired, documents=seen), Note(reason=Reason.KIND_UNSEEN, message="; ".join(told.values()))
 
-    def _plan(self, namespace: Namespace, instance: str, desired: Desired, *, busy: bool = False) -> tuple[Step, ...]:
-        seen = self._fleet.observe(namespace.name, instance)
+    def _plan(
+        self,
+        namespace: Namespace,
+        instance: str,
+        desired: Desired,
+        ignored: Sequence[Ignored],
+        *,
+        seen: Observed | None = None,
+        busy: bool = False,
+    ) -> tuple[Step, ...]:
+        seen = seen or self._fleet.observe(namespace.name, instance)
         return plan.build(
             desired.documents,
             seen.objects,
             namespace_uid=namespace.uid,
             answers=self._actor.answers,
+            ignored=ignored,
+            pods=seen.pods,
             work=busy or seen.work is None or seen.work.unfinished > 0,
         )
 
-    async def _desired(self, namespace: Namespace, template: str, wfc: Manifest) -> Desired:
-        """Render what the namespace should hold; `Stalled` when a person has to mend something first."""
+    async def _desired(self, namespace: Namespace, template: str, wfc: Manifest) -> tuple[Desired, tuple[Ignored, ...]]:
+        """Render what the namespace should hold, and find what of it is left to others.
+
+        `Stalled` when a person has to mend something first.
+        """
         found = await self._mirror.get(Ref(CONTROLLER_TEMPLATE, "", template))
         if found is None:
             raise Stalled(
@@ -205,7 +224,8 @@ class Reconciler:
                 f"or removed; correct the label {names.OPT_IN_LABEL} or create the ControllerTemplate",
             )
         try:
-            return self.program(found).desired(
+            program = self.program(found)
+            desired = program.desired(
                 namespace,
                 shard.only_shard(namespace),
                 template_name=template,
@@ -216,6 +236,7 @@ class Reconciler:
             raise Stalled(Reason.VALUES_INVALID, str(exc)) from exc
         except TemplateError as exc:
             raise Stalled(Reason.TEMPLATE_INVALID, str(exc)) from exc
+        return desired, _ignored(found, program)
 
     def program(self, template: Manifest) -> Program:
         """Find the compiled set that a ControllerTemplate names; `Stalled` when it cannot be used."""
@@ -255,6 +276,7 @@ class Reconciler:
             program = self.program(live)
             program.effective(fleet=fleet_values, namespace={})
             revision = program.revision(fleet_values)
+            fault = _unmatched(live, program)
         except Stalled as exc:
             fault = Note(reason=exc.reason, message=exc.message)
         except ValuesError as exc:
@@ -276,3 +298,34 @@ class Reconciler:
         if wanted != published:
             self._mirror.learn(await self._cluster.apply_status(live, wanted))
         return None
+
+
+def _ignored(template: Manifest, program: Program) -> tuple[Ignored, ...]:
+    """Read what a ControllerTemplate leaves to others; `Stalled` for what can be left to nobody."""
+    ignored = ignore.read(template)
+    if faults := list(ignore.faults(ignored, program.template_set.kinds)):
+        raise Stalled(Reason.IGNORE_FIELDS_INVALID, "; ".join(map(str, faults)))
+    return ignored
+
+
+def _unmatched(template: Manifest, program: Program) -> Note | None:
+    """Look for typos in `ignoreFields`: namespaces are served with them, but nothing would be left to anybody.
+
+    What a namespace's own values add to its objects is not known here: the fleet's values decide.
+    """
+    ignored = _ignored(template, program)
+    if not ignored:
+        return None
+    sample = Namespace(name="example", uid="example")
+    try:
+        desired = program.desired(
+            sample,
+            shard.only_shard(sample),
+            template_name=template["metadata"]["name"],
+            fleet_values=template["spec"].get("values") or {},
+            namespace_values={},
+        )
+    except TemplateError:
+        return None  # whoever is served with it is told
+    faults = list(ignore.unmatched(ignored, desired.documents))
+    return Note(reason=Reason.IGNORE_FIELDS_INVALID, message="; ".join(map(str, faults))) if faults else None

@@ -4,7 +4,7 @@ from typing import Any
 
 from metaoperator import publish
 from metaoperator.cluster import Cluster
-from metaoperator.core import names, plan, shard
+from metaoperator.core import names, ownership, shard
 from metaoperator.core.errors import Conflict, Stalled
 from metaoperator.core.model import NAMESPACE, Desired, Manifest, Namespace, Ref
 from metaoperator.core.names import Reason
@@ -70,8 +70,10 @@ class Row:
         if names.SPEC_LOST_ANNOTATION not in (meta.get("annotations") or {}):
             return
         seen = self._fleet.observe(namespace.name, shard.instance_id(namespace))
-        wanted = {Ref.of(each): plan.rendered_digest(each) for each in desired.documents}
-        other = [ref for ref, live in seen.ours(namespace.uid).items() if wanted.get(ref) != plan.rendered_digest(live)]
+        wanted = {Ref.of(each): ownership.rendered_digest(each) for each in desired.documents}
+        other = [
+            ref for ref, live in seen.ours(namespace.uid).items() if wanted.get(ref) != ownership.rendered_digest(live)
+        ]
         if other and seen.deployment(namespace.uid) is not None:
             raise Stalled(
                 Reason.SPEC_LOST,

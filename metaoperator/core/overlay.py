@@ -6,7 +6,7 @@ Defaulting, admission and what an apply takes away are not known here.
 from collections.abc import Mapping
 from typing import Any
 
-from metaoperator.core import names, plan, values
+from metaoperator.core import drift, names, values
 from metaoperator.core.model import Manifest
 
 UNKNOWN_UID = "not known before it is made"
@@ -15,7 +15,7 @@ UNKNOWN_UID = "not known before it is made"
 def applied(manifest: Manifest, live: Manifest | None) -> dict[str, Any]:
     """Lay rendered fields over a live object, `None` for one that is not there; items that others own in lists stay."""
     base: Manifest = {"metadata": {"uid": UNKNOWN_UID}} if live is None else live
-    over = values.merge(_laid(manifest, base), plan.lists_at_odds(manifest, base))
+    over = values.merge(_laid(manifest, base), drift.lists_at_odds(manifest, base))
     others = [
         each for each in base["metadata"].get("managedFields") or () if each.get("manager") != names.FIELD_MANAGER
     ]

@@ -57,7 +57,11 @@ def check_preconditions(kind: Kind, live: Manifest, metadata: Manifest, *, put: 
 
 def prepared(kind: Kind, live: Manifest, new: Manifest, sub: str) -> Manifest:
     """Keep what this request may not change, and default the rest."""
-    if sub:
+    if sub == "scale":
+        # The real one takes a Scale; what it changes in the object is this field alone.
+        spec = {**clone(live["spec"]), "replicas": new["spec"]["replicas"]}
+        new = {**clone(live), "spec": spec}
+    elif sub:
         owners = {key: new["metadata"][key] for key in ("managedFields",) if key in new["metadata"]}
         status = {"status": new["status"]} if "status" in new else {}
         rest = {key: value for key, value in clone(live).items() if key != "status"}
@@ -70,6 +74,11 @@ def prepared(kind: Kind, live: Manifest, new: Manifest, sub: str) -> Manifest:
         new["metadata"].pop(field, None)
         if field in live["metadata"]:
             new["metadata"][field] = live["metadata"][field]
+    if kind.kind == "Service" and not new["spec"].get("clusterIP"):
+        # Addresses that were given once are kept by whoever says nothing of them.
+        for field in ("clusterIP", "clusterIPs"):
+            if field in live["spec"]:
+                new["spec"][field] = live["spec"][field]
     defaults.fill(kind, new)
     check_complete(kind, new)
     _check_immutable(kind, live, new)
@@ -120,6 +129,10 @@ def _check_immutable(kind: Kind, live: Manifest, new: Manifest) -> None:
         raise problems.invalid(kind, name, "spec.selector", "Invalid value: field is immutable")
     if kind.kind == "RoleBinding" and live.get("roleRef") != new.get("roleRef"):
         raise problems.invalid(kind, name, "roleRef", "Invalid value: cannot change roleRef")
+    if kind.kind == "Service":
+        had, has = live["spec"].get("clusterIP"), new["spec"].get("clusterIP")
+        if had and has and had != has:
+            raise problems.invalid(kind, name, "spec.clusterIPs[0]", f"Invalid value: [{has}]: may not change once set")
     if kind.kind == "ControllerRevision" and live.get("data") != new.get("data"):
         raise problems.invalid(kind, name, "data", "Invalid value: field is immutable")
     frozen = kind.kind == "ConfigMap" and live.get("immutable")

@@ -45,7 +45,7 @@ async def act(world: World, *steps: Step) -> tuple[Outcome, Actor]:
     """Carry steps out."""
     async with world.cluster() as cluster:
         actor = Actor(cluster, Fleet(cluster, (), lambda _name, _delay: None, opted_in=lambda _name: True))
-        return await actor.install(lambda: steps), actor
+        return await actor.install(steps, lambda: steps), actor
 
 
 async def test_a_name_that_is_taken_is_a_conflict_and_left_alone(world: World, server: FakeApiServer) -> None:

@@ -214,7 +214,8 @@ def _remembered(operator: Any) -> dict[str, int]:
         "work": fleet._work,
         "failures": queue._failures,
         "due": queue._due,
-        "answers": reconciler._actor.answers,
+        "answers": reconciler._actor._answers,
+        "fights": reconciler._actor._fights,
         "published": reconciler._publisher._published_at,
         **{str(each.selection): each._texts for each in fleet.informers},
     }

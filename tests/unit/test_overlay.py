@@ -14,7 +14,7 @@ def test_an_object_that_is_not_there_is_what_is_rendered() -> None:
     """With the mark that makes it ours, and a UID that nobody takes for one."""
     would = overlay.applied(config_map(data={"a": "1"}), None)
     assert unified.shown(would) == unified.shown(config_map(data={"a": "1"}))
-    assert plan.is_ours(would, UID)
+    assert ownership.is_ours(would, UID)
     assert would["metadata"]["uid"] == overlay.UNKNOWN_UID
 
 
@@ -48,7 +48,7 @@ def test_nothing_rendered_differs_after_an_apply(before: dict[str, Any], after: 
     """The law that makes it an overlay, whatever stood there before."""
     rendered = config_map(data=after)
     would = overlay.applied(rendered, live(config_map(data=before)))
-    assert list(plan.differences(rendered, would)) == []
+    assert list(drift.differences(rendered, would)) == []
 
 
 # diffs

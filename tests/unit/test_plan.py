@@ -9,7 +9,7 @@ from builders import TEXT, UID, config_map, deployment, live, namespace, rendere
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metaoperator.core import names, plan
+from metaoperator.core import drift, names, ownership, plan
 from metaoperator.core.model import LEASE, Manifest, Ref
 from metaoperator.core.names import Reason
 from metaoperator.core.plan import Step, Verb
@@ -23,13 +23,13 @@ def observed(*objects: Manifest) -> dict[Ref, Manifest]:
 
 
 def build(
-    desired: Iterable[Manifest], *objects: Manifest, answers: plan.Answers | None = None, uid: str = UID
+    desired: Iterable[Manifest], *objects: Manifest, answers: drift.Answers | None = None, uid: str = UID
 ) -> tuple[Step, ...]:
     """Plan against these live objects."""
     return plan.build(list(desired), observed(*objects), namespace_uid=uid, answers=answers or {})
 
 
-def step(desired: Manifest, found: Manifest, answers: plan.Answers | None = None) -> Step:
+def step(desired: Manifest, found: Manifest, answers: drift.Answers | None = None) -> Step:
     """Plan one object that is there."""
     (only,) = build([desired], found, answers=answers)
     return only
@@ -180,7 +180,7 @@ def test_differences_name_the_leaves_that_are_not_as_rendered(
     field: str, wanted: Any, found: Any, apart: list[str]
 ) -> None:
     """Lists that the API server merges by their key, all others whole."""
-    assert [path for path, _ in plan.differences({field: wanted}, {field: found})] == apart
+    assert [path for path, _ in drift.differences({field: wanted}, {field: found})] == apart
 
 
 def test_a_field_that_is_no_longer_rendered_is_a_change() -> None:
@@ -205,7 +205,7 @@ def test_a_difference_that_an_apply_did_not_end_is_not_applied_again() -> None:
     """Defaulting says `500m` for `0.5`: what the API server made of these bytes is in sync."""
     wanted = config_map(data={"cpu": "0.5"})
     found = changed(live(wanted), "data/cpu", "500m")
-    answers = {Ref.of(wanted): plan.answer(wanted, found)}
+    answers = {Ref.of(wanted): drift.answer(wanted, found)}
     assert step(wanted, found).verb is Verb.APPLY
     assert step(wanted, found, answers).verb is Verb.KEEP
 
@@ -215,7 +215,7 @@ def test_an_answer_holds_for_that_difference_only(path: str) -> None:
     """Another value in the same field, or another field, is drift again."""
     wanted = config_map(data={"cpu": "0.5", "other": "x"})
     found = changed(live(wanted), "data/cpu", "500m")
-    answers = {Ref.of(wanted): plan.answer(wanted, found)}
+    answers = {Ref.of(wanted): drift.answer(wanted, found)}
     assert step(wanted, changed(found, path, "999"), answers).verb is Verb.APPLY
 
 
@@ -223,7 +223,7 @@ def test_an_answer_holds_for_those_bytes_only() -> None:
     """Newly rendered bytes are applied, whatever was answered to the ones before."""
     before, after = config_map(data={"cpu": "0.5"}), config_map(data={"cpu": "0.5"}, more="x")
     found = changed(live(before), "data/cpu", "500m")
-    assert step(after, found, {Ref.of(before): plan.answer(before, found)}).verb is Verb.APPLY
+    assert step(after, found, {Ref.of(before): drift.answer(before, found)}).verb is Verb.APPLY
 
 
 # Not ours
@@ -360,7 +360,7 @@ def test_other_bytes_are_always_applied(one: Manifest, two: Manifest) -> None:
     two = {**two, "kind": one["kind"], "metadata": {**two["metadata"], "name": one["metadata"]["name"]}}
     two = rendered({**two, "metadata": {"name": two["metadata"]["name"]}})
     wanted = rendered({**one, "metadata": {"name": one["metadata"]["name"]}})
-    same = plan.rendered_digest(wanted) == plan.rendered_digest(two)
+    same = ownership.rendered_digest(wanted) == ownership.rendered_digest(two)
     assert (step(wanted, live(two)).verb is Verb.KEEP) == same == (wanted == two)
 
 
@@ -467,13 +467,13 @@ def test_removal_by_steps_ends_with_nothing_and_never_loses_the_proof() -> None:
 def test_whose_an_object_is_depends_on_the_incarnation_of_its_namespace() -> None:
     """The same object is ours under one UID and not under the next."""
     found = live(config_map())
-    assert plan.is_ours(found, UID)
-    assert not plan.is_ours(found, namespace(uid="next").uid)
+    assert ownership.is_ours(found, UID)
+    assert not ownership.is_ours(found, namespace(uid="next").uid)
 
 
 def put_right(rendered: Mapping[str, Any], live: Mapping[str, Any]) -> Any:
     """Compose the patch for a Deployment's pod spec."""
-    return plan.lists_at_odds({"spec": rendered}, {"spec": live}).get("spec")
+    return drift.lists_at_odds({"spec": rendered}, {"spec": live}).get("spec")
 
 
 CONTAINER = {
