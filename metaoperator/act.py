@@ -1,7 +1,6 @@
 """Carry out a plan, step by step, and tell what came of it. The only place where a child's objects are written."""
 
 import asyncio
-import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -17,8 +16,8 @@ from metaoperator.core.plan import Step, Verb
 from metaoperator.core.status import Note
 from metaoperator.fleet import Fleet
 
-ANSWER_SECONDS: Final = 3600.0
-"""Seconds, give or take a half, for which an answer of the API server is relied on."""
+ANSWER_SECONDS: Final = 1700.0
+"""Seconds for which an answer of the API server is relied on: each resync, half an hour apart at least, asks again."""
 _FOR_PEOPLE: Final = (Reason.CONFLICT, Reason.IMMUTABLE, Reason.DRIFT_FIGHT)
 _THERE: Final = frozenset({Reason.DRIFT_FIGHT, Reason.IMMUTABLE})
 """Held, but there, and ours."""
@@ -226,11 +225,10 @@ class Actor:
     def _remember(self, manifest: Manifest, live: Manifest) -> None:
         """Defaulting or a mutating policy may say a field in other words (0.5 = 500m): that is no drift.
 
-        A policy may also be taken away, which nothing would tell: after a while the API server is asked again.
+        A policy may also be taken away, which nothing tells of: at the next resync the API server is asked again.
         """
         if any(drift.differences(manifest, live)):
-            until = _now() + ANSWER_SECONDS * (0.5 + random.random())
-            self._answers[Ref.of(live)] = drift.answer(manifest, live), until
+            self._answers[Ref.of(live)] = drift.answer(manifest, live), _now() + ANSWER_SECONDS
         else:
             self._answers.pop(Ref.of(live), None)
 
