@@ -132,14 +132,7 @@ class Reconciler:
             desired, unseen = self._seen_kinds(desired)
         seen = self._fleet.observe(namespace.name, instance)
         if desired is not None and not paused:
-            plan_now = functools.partial(self._plan, namespace, instance, desired, ignored)
-            steps = plan_now(seen=seen)
-            if any(step.verb is Verb.PRUNE and step.ref.kind == DEPLOYMENT for step in steps):
-                # A workload goes like a child at an opt-out: not before the API server itself confirms that it is idle.
-                busy = (await self._leaver.unfinished(namespace, instance, seen)).unfinished > 0
-                plan_now = functools.partial(plan_now, busy=busy)
-                steps = plan_now()
-            outcome = await self._actor.install(steps, plan_now)
+            outcome = await self._install(namespace, instance, desired, ignored, seen)
             if outcome.wrote:
                 seen = self._fleet.observe(namespace.name, instance)
             await self._tell(wfc, outcome, desired)
@@ -189,6 +182,18 @@ class Reconciler:
             return desired, None
         seen = tuple(each for each in desired.documents if Ref.of(each).kind not in told)
         return replace(desired, documents=seen), Note(reason=Reason.KIND_UNSEEN, message="; ".join(told.values()))
+
+    async def _install(
+        self, namespace: Namespace, instance: str, desired: Desired, ignored: Sequence[Ignored], seen: Observed
+    ) -> Outcome:
+        plan_now = functools.partial(self._plan, namespace, instance, desired, ignored)
+        steps = plan_now(seen=seen)
+        if any(step.verb is Verb.PRUNE and step.ref.kind == DEPLOYMENT for step in steps):
+            # A workload goes like a child at an opt-out: not before the API server itself confirms that it is idle.
+            busy = (await self._leaver.unfinished(namespace, instance, seen)).unfinished > 0
+            plan_now = functools.partial(plan_now, busy=busy)
+            steps = plan_now()
+        return await self._actor.install(steps, plan_now)
 
     def _plan(
         self,

@@ -32,6 +32,7 @@ class Rehearsal(Cluster):
         super().__init__(kubeconfig=kubeconfig, gate=Gate())
         self._stage: dict[Ref, Manifest] = {}
         self._by_value: set[Ref] = set()
+        self._deleted: set[Ref] = set()
         self.writes: dict[Ref, Write] = {}
         self.statuses: dict[Ref, Mapping[str, Any]] = {}
 
@@ -64,6 +65,8 @@ class Rehearsal(Cluster):
     async def _would(
         self, ref: Ref, manifest: Manifest, before: Manifest | None, *, force: bool
     ) -> tuple[Manifest, bool]:
+        if ref in self._deleted:
+            return overlay.applied(manifest, None), True  # the successor, which is still there as its predecessor
         if before is not None and manifest["metadata"].get("resourceVersion") not in {None, _version(before)}:
             raise Conflict(f"{ref} is there")
         if ref in self._by_value:
@@ -94,6 +97,7 @@ class Rehearsal(Cluster):
         before = await self.get(ref)
         if before is not None and before["metadata"].get("uid") == uid:
             self.writes[ref] = Write(before=before, after=None)
+            self._deleted.add(ref)
 
     async def post_event(self, event: Manifest) -> None:
         """Tell nobody."""

@@ -6,7 +6,7 @@ import pytest
 from builders import JSON_OBJECTS, UID, config_map, deployment, live
 from hypothesis import given
 
-from metaoperator.core import overlay, plan, unified
+from metaoperator.core import drift, overlay, ownership, unified
 from metaoperator.core.model import Ref
 
 
