@@ -2,11 +2,12 @@
 
 import asyncio
 import base64
+import io
 import json
 import ssl
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,11 +23,16 @@ _PATHS = {
     "Namespace": ("/api/v1", "namespaces", "v1"),
     "ConfigMap": ("/api/v1", "configmaps", "v1"),
     "Service": ("/api/v1", "services", "v1"),
+    "Pod": ("/api/v1", "pods", "v1"),
+    "ResourceQuota": ("/api/v1", "resourcequotas", "v1"),
+    "LimitRange": ("/api/v1", "limitranges", "v1"),
     "ServiceAccount": ("/api/v1", "serviceaccounts", "v1"),
     "Deployment": ("/apis/apps/v1", "deployments", "apps/v1"),
     "ControllerRevision": ("/apis/apps/v1", "controllerrevisions", "apps/v1"),
     "Role": (_RBAC, "roles", "rbac.authorization.k8s.io/v1"),
     "RoleBinding": (_RBAC, "rolebindings", "rbac.authorization.k8s.io/v1"),
+    "ClusterRole": (_RBAC, "clusterroles", "rbac.authorization.k8s.io/v1"),
+    "ClusterRoleBinding": (_RBAC, "clusterrolebindings", "rbac.authorization.k8s.io/v1"),
     "Lease": ("/apis/coordination.k8s.io/v1", "leases", "coordination.k8s.io/v1"),
     "PodDisruptionBudget": ("/apis/policy/v1", "poddisruptionbudgets", "policy/v1"),
     "NetworkPolicy": ("/apis/networking.k8s.io/v1", "networkpolicies", "networking.k8s.io/v1"),
@@ -38,7 +44,7 @@ _PATHS = {
     "Widget": (f"/apis/{GROUP}/v1", "widgets", f"{GROUP}/v1"),
     "Gadget": (f"/apis/{GROUP}/v1", "gadgets", f"{GROUP}/v1"),
 }
-CLUSTER_SCOPED = {"Namespace", "CustomResourceDefinition"}
+CLUSTER_SCOPED = {"Namespace", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding"}
 APPLY, MERGE, JSON = "application/apply-patch+yaml", "application/merge-patch+json", "application/json"
 METADATA = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1"
 
@@ -89,18 +95,29 @@ class Api:
         self._url = url
         self.real = real
         self.compact: Callable[[], None] | None = None  # only the fake can
+        self.user = ""  # who is impersonated
 
     async def call(
         self, method: str, path: str, body: Any = None, *, content: str = JSON, accept: str = JSON, **query: str
     ) -> Answer:
         """Send one request."""
-        data = None if body is None else json.dumps(body)
+        # Not as text: aiohttp warns of more than a MiB of it.
+        data = None if body is None else io.BytesIO(json.dumps(body).encode())
         headers = {"Accept": accept, "Content-Type": content}
+        if self.user:
+            headers |= {"Impersonate-User": self.user, "Impersonate-Group": "system:authenticated"}
         async with self._session.request(
             method, self._url + path, data=data, headers=headers, params=query
         ) as response:
             text = await response.text()
             return Answer(response.status, json.loads(text) if text[:1] == "{" else {"message": text})
+
+    @contextmanager
+    def being(self, user: str) -> Iterator[None]:
+        """Be somebody else for a while."""
+        before, self.user = self.user, user
+        yield
+        self.user = before
 
     async def get(
         self, kind: str, namespace: str | None, name: str | None = None, *, accept: str = JSON, **query: str

@@ -7,6 +7,7 @@ from typing import Self
 
 from .history import DELETED, Event
 from .kinds import Kind, Manifest
+from .problems import ApiError
 from .server import FakeApiServer
 from .values import micro
 
@@ -18,6 +19,7 @@ class DeploymentController:
     """Gives every Deployment a ReplicaSet, Running Pods and, unless told otherwise, the Lease of an Argo child.
 
     Works at each change while it is on; `broken` names Deployments (as `namespace/name`) whose pods never become ready.
+    Pods that the API server refuses are tried again ever later, and only a condition tells of them.
     """
 
     def __init__(self, server: FakeApiServer, *, leases: bool = True) -> None:
@@ -26,6 +28,7 @@ class DeploymentController:
         self._dirty: set[tuple[str, str]] = set()
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._refusals: dict[tuple[str, str], int] = {}
         self.broken: set[str] = set()
 
     async def __aenter__(self) -> Self:
@@ -104,12 +107,28 @@ class DeploymentController:
         for extra in pods[wanted:]:
             self._server.delete("Pod", namespace, extra["metadata"]["name"])
         pods = pods[:wanted]
-        while len(pods) < wanted:
-            pods.append(self._make_pod(owner, name, template, labels))
+        refusal = ""
+        while len(pods) < wanted and not refusal:
+            try:
+                pods.append(self._make_pod(owner, name, template, labels))
+            except ApiError as error:
+                refusal = str(error)
+                self._later(namespace, name)
+        if not refusal:
+            self._refusals.pop((namespace, name), None)
         ready = 0 if f"{namespace}/{name}" in self.broken else len(pods)
-        self._publish(deployment, wanted, ready)
+        self._publish(deployment, wanted, len(pods), ready, refusal)
         if self._leases and pods and ready:
             self._hold_lease(namespace, name, template, pods[0]["metadata"]["name"])
+
+    def _later(self, namespace: str, name: str) -> None:
+        count = self._refusals[namespace, name] = self._refusals.get((namespace, name), -1) + 1
+
+        def again() -> None:
+            self._dirty.add((namespace, name))
+            self._wake.set()
+
+        asyncio.get_running_loop().call_later(min(2.0**count, 1000.0), again)
 
     def _make_set(self, deployment: Manifest, name: str, labels: dict[str, str]) -> Manifest:
         spec = {**deployment["spec"], "selector": {"matchLabels": labels}}
@@ -117,7 +136,11 @@ class DeploymentController:
         kept = {key: spec[key] for key in ("replicas", "selector", "template") if key in spec}
         metadata = {
             **_meta(deployment, name, labels),
-            "annotations": {"fake/deployment": deployment["metadata"]["name"]},
+            # The real controller copies the Deployment's annotations too.
+            "annotations": {
+                **(deployment["metadata"].get("annotations") or {}),
+                "fake/deployment": deployment["metadata"]["name"],
+            },
         }
         made = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": kept}
         return self._server.create(made, manager=MANAGER)
@@ -150,25 +173,27 @@ class DeploymentController:
             "Pod", metadata["namespace"], pod["metadata"]["name"], {"status": status}, sub="status", manager="kubelet"
         )
 
-    def _publish(self, deployment: Manifest, wanted: int, ready: int) -> None:
+    def _publish(self, deployment: Manifest, wanted: int, there: int, ready: int, refusal: str) -> None:
         metadata, now = deployment["metadata"], self._server.store.clock()
         available = ready >= wanted
         progress = ("Progressing", "NewReplicaSetAvailable" if available else "ReplicaSetUpdated")
         status: Manifest = {
             "observedGeneration": metadata["generation"],
-            "replicas": wanted,
-            "updatedReplicas": wanted,
+            "replicas": there or None,
+            "updatedReplicas": there or None,
             "readyReplicas": ready,
             "availableReplicas": ready,
             "unavailableReplicas": wanted - ready or None,
             "conditions": [
                 _condition("Available", on=available, now=now),
                 _condition(progress[0], on=True, now=now, reason=progress[1]),
+                *([_condition("ReplicaFailure", on=True, now=now, reason="FailedCreate", why=refusal)] * bool(refusal)),
             ],
         }
         before = deployment.get("status", {})
         if [c["status"] for c in before.get("conditions", ())] == [c["status"] for c in status["conditions"]]:
-            status["conditions"] = before["conditions"]  # a condition that did not change keeps its time
+            # A condition that did not change keeps its time, and its message: the first refusal's stays for all.
+            status["conditions"] = before["conditions"]
         self._server.patch(
             "Deployment", metadata["namespace"], metadata["name"], {"status": status}, sub="status", manager=MANAGER
         )
@@ -223,9 +248,9 @@ def _owned_by(pod: Manifest, owner: Manifest) -> bool:
     return any(each["uid"] == owner["metadata"]["uid"] for each in pod["metadata"].get("ownerReferences", ()))
 
 
-def _condition(name: str, *, on: bool, now: str, reason: str = "") -> Manifest:
-    why = reason or ("MinimumReplicasAvailable" if on else "MinimumReplicasUnavailable")
-    return {"type": name, "status": str(on), "reason": why, "lastTransitionTime": now, "message": ""}
+def _condition(name: str, *, on: bool, now: str, reason: str = "", why: str = "") -> Manifest:
+    reason = reason or ("MinimumReplicasAvailable" if on else "MinimumReplicasUnavailable")
+    return {"type": name, "status": str(on), "reason": reason, "lastTransitionTime": now, "message": why}
 
 
 def _hash(template: Manifest) -> str:

@@ -167,6 +167,16 @@ _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "
 _BINARY = {suffix: 1024**power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), start=1)}
 
 
+def amount(value: Any) -> Decimal:
+    """Read a quantity as a number."""
+    found = _QUANTITY.match(str(value))
+    assert found, value
+    number, exponent, suffix = Decimal(found[1]), found[2] or "", found[3] or ""
+    if suffix in _BINARY:
+        return number * _BINARY[suffix]
+    return number * Decimal(f"1{exponent}" if exponent else 1).scaleb(_DECIMAL[suffix])
+
+
 def quantity(value: Any) -> str:
     """Write a quantity as the server does: `0.5` becomes `500m`, `1024Mi` becomes `1Gi`."""
     found = _QUANTITY.match(str(value))

@@ -133,6 +133,13 @@ def terminating(kind: Kind, name: str, namespace: str) -> ApiError:
     return ApiError(403, "Forbidden", message, details=_details(kind, name, causes=[cause]))
 
 
+def forbidden(kind: Kind, name: str | None, why: str) -> ApiError:
+    """Answer for what somebody may not do, or what a plugin of the admission refuses."""
+    subject = f'{kind.resource} "{name}"' if name else kind.resource
+    details = _details(kind, name) if name else {"kind": kind.plural, **({"group": kind.group} if kind.group else {})}
+    return ApiError(403, "Forbidden", f"{subject} is forbidden: {why}", details=details)
+
+
 def expired(message: str) -> ApiError:
     """Answer for a resourceVersion or continue token from before the history begins."""
     return ApiError(410, "Expired", message)

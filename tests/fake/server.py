@@ -11,12 +11,14 @@ from typing import Any, Self
 from aiohttp import web
 
 from . import kinds, problems, requests, selectors
+from .admission import Admission
 from .audit import Audit
 from .collector import Collector
 from .definitions import Definitions, stand_ins
 from .faults import Faults
 from .history import History, place
 from .kinds import Kind, Manifest
+from .rbac import Authorizer
 from .requests import ApiRequest
 from .store import Store
 from .values import clone, timestamp, utc_now
@@ -52,10 +54,13 @@ class FakeApiServer:
         self.history = History(window)
         self.now = now  # what every timestamp says
         self.store = Store(self.registry, self.history, lambda: timestamp(now()))
+        self.store.admit = Admission(self.store).create
         self.faults = Faults()
         self.history.drops = self.faults.drops
         self.audit = Audit()
         self.tokens: set[str] | None = None  # the accepted bearer tokens; `None` accepts everybody
+        self.users: dict[str, str] = {}  # who a bearer token is; who is held to the roles in the store
+        self.authorizer = Authorizer(self.store)
         self.bookmark_every = bookmark_every
         self.url = ""
         self.definitions = Definitions(self.store)
@@ -189,6 +194,7 @@ class FakeApiServer:
         self.audit.append(entry)
         faults = self.faults.take(entry)
         try:
+            self._authorize(self._user(request), asked)
             for fault in faults:
                 await fault.play()
             if any(fault.cut == "before" for fault in faults):
@@ -212,6 +218,23 @@ class FakeApiServer:
         token = request.headers.get("Authorization", "").removeprefix("Bearer ").strip()
         if self.tokens is not None and token not in self.tokens:
             raise problems.unauthorized()
+
+    def _user(self, request: web.BaseRequest) -> str | None:
+        """Name who is held to the roles; `None` may do everything."""
+        token = request.headers.get("Authorization", "").removeprefix("Bearer ").strip()
+        return request.headers.get("Impersonate-User") or self.users.get(token)
+
+    def _authorize(self, user: str | None, asked: ApiRequest) -> None:
+        if user is None:
+            return
+        who, kind, space, name = self.authorizer, asked.kind, asked.namespace, asked.name
+        if kind.kind == "Namespace":
+            space = name  # a Namespace counts as inside itself
+        who.check(user, kind, asked.verb, space, name, asked.sub)
+        if asked.verb == "apply" and not asked.sub and name:
+            who.check_creation(user, kind, space, name, self.store.find(kind, asked.namespace, name))
+        if asked.verb in ("apply", "create", "update") and not asked.sub:
+            who.check_grant(user, kind, space, asked.body)
 
     def _discovery(self, request: web.BaseRequest) -> Manifest | None:
         path = request.path.rstrip("/")

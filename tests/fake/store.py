@@ -7,7 +7,7 @@ import random
 import uuid
 from collections.abc import Callable, Iterator
 
-from . import apply, defaults, problems, strategy, typed
+from . import apply, defaults, problems, strategy, typed, validation
 from .history import ADDED, DELETED, MODIFIED, Event, History, Place, place
 from .kinds import Kind, Manifest, Registry
 from .selectors import Predicate
@@ -23,6 +23,8 @@ class Store:
         self.clock = clock
         self.listeners: list[Callable[[Kind, Event], None]] = []
         self._objects: dict[Place, dict[str, dict[str, Manifest]]] = {}  # by namespace ("" for none) and name
+        self.admit: Callable[[Kind, Manifest], None] = lambda _kind, _new: None
+        self.mutators: list[Callable[[Kind, Manifest], None]] = []  # what mutating policies do to each write
 
     # Reading
 
@@ -67,13 +69,13 @@ class Store:
             metadata["name"] = metadata["generateName"] + "".join(random.choices("bcdfghjklmnpqrstvwxz2456789", k=5))
         if not metadata.get("name"):
             raise problems.invalid(kind, "", "metadata.name", "Required value: name or generateName is required")
-        self._admit(kind, new)
+        self._check_home(kind, new)
         if self.find(kind, namespace, metadata["name"]):
             raise problems.already_exists(kind, metadata["name"])
         if kind.status:
             new.pop("status", None)
-        defaults.fill(kind, new)
-        strategy.check_complete(kind, new)
+        self._filled(kind, new)
+        self.admit(kind, new)
         apply.track(kind, None, new, apply.Owner(manager, apply.UPDATE, kind.api_version), self.clock())
         return self._born(kind, new, dry_run=dry_run)
 
@@ -155,11 +157,11 @@ class Store:
         if live is None:
             # A resourceVersion is ignored when there is nothing to compare it with: a create-only apply names one.
             new["metadata"].pop("resourceVersion", None)
-            self._admit(kind, new)
-            defaults.fill(kind, new)
-            strategy.check_complete(kind, new)
+            self._check_home(kind, new)
+            self._filled(kind, new)
+            self.admit(kind, new)
             return 201, self._born(kind, new, dry_run=dry_run)
-        return 200, self._changed(kind, live, strategy.prepared(kind, live, new, sub), dry_run=dry_run)
+        return 200, self._changed(kind, live, self._checked(kind, live, new, sub), dry_run=dry_run)
 
     def delete(
         self, kind: Kind, namespace: str | None, name: str, options: Manifest | None = None, *, dry_run: bool = False
@@ -188,12 +190,29 @@ class Store:
 
     # The steps of a write
 
-    def _admit(self, kind: Kind, new: Manifest) -> None:
+    def _check_home(self, kind: Kind, new: Manifest) -> None:
         if not kind.namespaced:
             return
         home = self.get(self.registry.named("Namespace"), None, new["metadata"]["namespace"])
         if home["metadata"].get("deletionTimestamp"):
             raise problems.terminating(kind, new["metadata"]["name"], home["metadata"]["name"])
+
+    def _checked(self, kind: Kind, live: Manifest, new: Manifest, sub: str) -> Manifest:
+        """Prepare an update; what is no write of a subresource passes mutating policies and validation."""
+        new = strategy.prepared(kind, live, new, sub)
+        if not sub:
+            self._filled(kind, new)
+            strategy.check_immutable(kind, live, new)
+        return new
+
+    def _filled(self, kind: Kind, new: Manifest) -> None:
+        """Default and validate, with what mutating policies do in between."""
+        defaults.fill(kind, new)
+        for mutate in self.mutators:
+            mutate(kind, new)
+        defaults.fill(kind, new)
+        strategy.check_complete(kind, new)
+        validation.validate(kind, new)
 
     def _born(self, kind: Kind, new: Manifest, *, dry_run: bool) -> Manifest:
         metadata = new["metadata"]
@@ -203,6 +222,7 @@ class Store:
             metadata.pop(field, None)
         if kind.generation:
             metadata["generation"] = 1
+        validation.store_limit(new)
         if dry_run:
             return new
         version = self.history.tick()
@@ -218,7 +238,7 @@ class Store:
         if not kind.custom:
             new = without_nulls(new)
         strategy.check_preconditions(kind, live, new["metadata"], put=put)
-        new = strategy.prepared(kind, live, new, sub)
+        new = self._checked(kind, live, new, sub)
         apply.track(kind, live, new, apply.Owner(manager, apply.UPDATE, kind.api_version, sub), self.clock())
         return self._changed(kind, live, new, dry_run=dry_run)
 
@@ -233,6 +253,7 @@ class Store:
             and strategy.counts(kind, live, new)
         ):
             metadata["generation"] += 1
+        validation.store_limit(new)
         if dry_run:
             return new
         if metadata.get("deletionTimestamp") and not metadata.get("finalizers") and kind.kind != "Namespace":

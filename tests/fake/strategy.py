@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from . import defaults, problems
+from . import problems
 from .kinds import Kind, Manifest
 from .values import clone
 
@@ -56,7 +56,7 @@ def check_preconditions(kind: Kind, live: Manifest, metadata: Manifest, *, put: 
 
 
 def prepared(kind: Kind, live: Manifest, new: Manifest, sub: str) -> Manifest:
-    """Keep what this request may not change, and default the rest."""
+    """Keep what this request may not change."""
     if sub == "scale":
         # The real one takes a Scale; what it changes in the object is this field alone.
         spec = {**clone(live["spec"]), "replicas": new["spec"]["replicas"]}
@@ -79,9 +79,6 @@ def prepared(kind: Kind, live: Manifest, new: Manifest, sub: str) -> Manifest:
         for field in ("clusterIP", "clusterIPs"):
             if field in live["spec"]:
                 new["spec"][field] = live["spec"][field]
-    defaults.fill(kind, new)
-    check_complete(kind, new)
-    _check_immutable(kind, live, new)
     return new
 
 
@@ -122,7 +119,7 @@ def _null(schema: Manifest, value: Any, path: str) -> tuple[str, str] | None:
     return next((found for where, inner, item in inside if (found := _null(inner, item, where))), None)
 
 
-def _check_immutable(kind: Kind, live: Manifest, new: Manifest) -> None:
+def check_immutable(kind: Kind, live: Manifest, new: Manifest) -> None:
     """Refuse a change of what cannot change."""
     name = new["metadata"]["name"]
     if kind.kind in ("Deployment", "ReplicaSet") and live["spec"].get("selector") != new["spec"].get("selector"):

@@ -41,12 +41,13 @@ ARGO = "argoproj.io/v1alpha1"
 MARK = f"{names.MANAGED_BY_LABEL}={names.MANAGED_BY}"
 ALONE = Timing(duration=60, renew=40, retry=10)
 """For a replica without rivals: hours of virtual time cost a fifth of the renewals."""
-_CRDS = Path(__file__).parents[2] / "manifests" / "fleet" / "crds"
+_MANIFESTS = Path(__file__).parents[2] / "manifests"
 
 
 @functools.cache
-def _definition(name: str) -> Manifest:
-    return yaml.safe_load((_CRDS / f"{name}.yaml").read_text())  # type: ignore[no-any-return]
+def bundled(path: str) -> Manifest:
+    """Read one manifest of a bundle, by its path without the ending."""
+    return yaml.safe_load((_MANIFESTS / f"{path}.yaml").read_text())  # type: ignore[no-any-return]
 
 
 def write_kubeconfig(path: Path, url: str, token: str = TOKEN) -> Path:
@@ -115,7 +116,7 @@ class World:
     """The fake API server with what the fleet bundle installs, and hands to move it."""
 
     def __init__(self, server: FakeApiServer, folder: Path) -> None:
-        """Install the CRDs, the operator's namespace and the ControllerTemplate `default`."""
+        """Install the CRDs, the operator's namespace, what pods need and the ControllerTemplate `default`."""
         self.server = server
         self.folder = folder
         self.kubeconfig = write_kubeconfig(folder / "kubeconfig", server.url)
@@ -123,7 +124,8 @@ class World:
         self._count = itertools.count(1)
         self._replicas: list[Replica] = []
         for each in ("controllertemplates", "workflowcontrollers"):
-            server.define(_definition(each))
+            server.define(bundled(f"fleet/crds/{each}"))
+        server.create(bundled("fleet/priorityclass"))
         self.namespace("metaoperator")
         self.template("default")
 
