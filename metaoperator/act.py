@@ -13,12 +13,14 @@ from metaoperator.core.fights import WINDOW_SECONDS, WRITES, Fights
 from metaoperator.core.model import DEPLOYMENT, Manifest, Ref
 from metaoperator.core.names import Reason
 from metaoperator.core.plan import Step, Verb
+from metaoperator.core.refusals import Refusal, Refusals
 from metaoperator.core.status import Note
 from metaoperator.fleet import Fleet
 
 ANSWER_SECONDS: Final = 1700.0
 """Seconds for which an answer of the API server is relied on: each resync, half an hour apart at least, asks again."""
 _FOR_PEOPLE: Final = (Reason.CONFLICT, Reason.IMMUTABLE, Reason.DRIFT_FIGHT)
+_MENDED_FIRST: Final = (Reason.OPERATOR_FORBIDDEN, Reason.KIND_UNSEEN, Reason.QUOTA_EXCEEDED, Reason.REJECTED)
 _THERE: Final = frozenset({Reason.DRIFT_FIGHT, Reason.IMMUTABLE})
 """Held, but there, and ours."""
 _IMMUTABLE_WORDS: Final = ("immutable", "cannot change", "may not change", "updates to")
@@ -30,9 +32,11 @@ class Outcome:
 
     done: list[Step] = field(default_factory=list)
     held: list[Step] = field(default_factory=list)
-    refused: list[str] = field(default_factory=list)
+    refused: list[Note] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     later: RetryableError | None = None
+    failed: Refusal | None = None
+    """What an answer of this pass said: `refused` and `later` hold those of earlier ones as well."""
 
     @property
     def stalled(self) -> Note | None:
@@ -42,7 +46,8 @@ class Outcome:
             if told:
                 return Note(reason=reason, message="; ".join(told))
         if self.refused:
-            return Note(reason=Reason.REJECTED, message="; ".join(self.refused))
+            first = min((note.reason for note in self.refused), key=_MENDED_FIRST.index)
+            return Note(reason=first, message="; ".join(note.message for note in self.refused))
         return None
 
     @property
@@ -60,6 +65,7 @@ class Actor:
         self._fleet = fleet
         self._answers: dict[Ref, tuple[tuple[str, str], float]] = {}
         self._fights = Fights()
+        self.refusals = Refusals()
 
     @property
     def answers(self) -> Answers:
@@ -72,6 +78,7 @@ class Actor:
         for ref in [ref for ref in self._answers if ref.namespace == namespace]:
             del self._answers[ref]
         self._fights.forget_namespace(namespace)
+        self.refusals.forget(namespace)
 
     async def install(self, steps: Sequence[Step], plan_now: Callable[[], Sequence[Step]]) -> Outcome:
         """Carry out a plan: all that pods rest on at once, then, planned anew if anything was done, the workloads.
@@ -94,16 +101,22 @@ class Actor:
 
     async def step(self, step: Step, outcome: Outcome) -> None:
         """Carry out one step. A refusal or a failure is noted in the outcome, and keeps nothing else back."""
-        try:
-            done = await self._perform(step)
-        except (Rejected, Gone) as exc:
-            outcome.refused.append(f"{step.ref}: {exc}")
-            outcome.missing.append(str(step.ref))
-        except RetryableError as exc:
-            outcome.later = exc
-            outcome.missing.append(str(step.ref))
+        error = self.refusals.standing(step, _now())
+        if error is None:
+            try:
+                done = await self._perform(step)
+            except (Rejected, Gone, RetryableError) as exc:
+                self.refusals.failed(step, exc, _now())
+                outcome.failed = error = exc
+            else:
+                self.refusals.passed(step.ref)
+                (outcome.held if done.verb is Verb.HOLD else outcome.done).append(done)
+                return
+        outcome.missing.append(str(step.ref))
+        if isinstance(error, RetryableError):
+            outcome.later = error
         else:
-            (outcome.held if done.verb is Verb.HOLD else outcome.done).append(done)
+            outcome.refused.append(_refused(step.ref, error))
 
     async def _perform(self, step: Step) -> Step:
         match step.verb:
@@ -261,3 +274,12 @@ def _unchangeable(step: Step, exc: Invalid) -> Step:
     if any(words in str(exc) for words in _IMMUTABLE_WORDS) and "metadata.uid" not in str(exc):
         return plan.frozen(step.ref, str(exc))
     raise exc
+
+
+def _refused(ref: Ref, error: Rejected | Gone) -> Note:
+    if isinstance(error, Rejected):
+        return Note(reason=error.reason, message=f"{ref}: {error.told}")
+    if error.kind_missing:
+        cure = "install its CRD, or switch off the value that asks for one; it is tried again by itself"
+        return Note(reason=Reason.KIND_UNSEEN, message=f"{ref}: {error} ({cure})")
+    return Note(reason=Reason.REJECTED, message=f"{ref}: {error} (what it rests on is not there)")

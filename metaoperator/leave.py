@@ -2,6 +2,8 @@
 
 import functools
 import logging
+from collections.abc import Callable
+from datetime import datetime
 from typing import Final
 
 from metaoperator import publish
@@ -34,6 +36,7 @@ class Leaver:
         *,
         actor: Actor,
         publisher: publish.Publisher,
+        wall_clock: Callable[[], datetime],
     ) -> None:
         """Remember nothing."""
         self._cluster = cluster
@@ -42,6 +45,7 @@ class Leaver:
         self._recorder = recorder
         self._actor = actor
         self._publisher = publisher
+        self._wall_clock = wall_clock
 
     async def leave(self, namespace: Namespace) -> float | None:
         """Drain and remove what is ours. Its being here is the only memory of an opt-out that is needed."""
@@ -55,7 +59,7 @@ class Leaver:
         if not ours and not (made_by_us and (seen.pods or lease)):
             return await self._gone(namespace, wfc, made_by_us=made_by_us)
         if wfc is not None and (wfc.get("spec") or {}).get("paused"):
-            verdict = health.assess(seen.deployment(namespace.uid), seen.pods, seen.lease)
+            verdict = health.assess(seen.deployment(namespace.uid), seen.pods, seen.lease, now=self._wall_clock())
             await self._publisher.publish(
                 wfc,
                 view(wfc, verdict, remark=publish.PAUSED, seen=seen),
@@ -69,7 +73,7 @@ class Leaver:
                 message=f"opted out; unfinished Workflows with ID {instance} are served until they end: stop or delete "
                 "them to leave sooner, and suspend CronWorkflows with that ID, which start new ones",
             )
-            verdict = health.assess(seen.deployment(namespace.uid), seen.pods, seen.lease)
+            verdict = health.assess(seen.deployment(namespace.uid), seen.pods, seen.lease, now=self._wall_clock())
         else:
             steps = plan.removal(
                 seen.objects,

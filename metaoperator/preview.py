@@ -76,7 +76,7 @@ def _change(step: Step, outcome: Outcome) -> Change:
     if outcome.later is not None:
         return Change(ref=step.ref, what="unknown", why=str(outcome.later))
     if outcome.refused:
-        return Change(ref=step.ref, what="refused", why=outcome.refused[0].removeprefix(f"{step.ref}: "))
+        return Change(ref=step.ref, what="refused", why=outcome.refused[0].message.removeprefix(f"{step.ref}: "))
     if outcome.held:
         (held,) = outcome.held
         what = "conflict" if held.reason is Reason.CONFLICT else "held"

@@ -8,7 +8,7 @@ from typing import Final
 
 from metaoperator.cluster import Cluster
 from metaoperator.core import names, status
-from metaoperator.core.errors import Conflict, Gone, Invalid
+from metaoperator.core.errors import Conflict, Gone, Invalid, Rejected
 from metaoperator.core.health import Verdict
 from metaoperator.core.model import WORKFLOW_CONTROLLER, Manifest, Namespace, Ref
 from metaoperator.core.names import Reason
@@ -66,12 +66,16 @@ class Publisher:
         except (Gone, Conflict):
             self._mirror.saw(ref, "")
             return 1.0
-        except Invalid:
+        except Invalid as exc:
             # Also what a UID of before is answered with: look at the object that took its name.
             self._mirror.saw(ref, "")
             fresh = await self._mirror.get(ref)
             if fresh is None or fresh["metadata"]["uid"] != wfc["metadata"]["uid"]:
                 return 1.0
+            await self._refused(wfc, exc)
+            raise
+        except Rejected as exc:
+            await self._refused(wfc, exc)
             raise
         self._mirror.learn(live)
         self._published_at[name] = now
@@ -83,6 +87,11 @@ class Publisher:
             log.info("child judged", extra={"namespace": name, "ready": after["status"], "reason": after["reason"]})
             await self._recorder.tell(wfc, Reason(after["reason"]), after["message"], warning=bad)
         return None
+
+    async def _refused(self, wfc: Manifest, error: Rejected) -> None:
+        """Tell in an Event what the status, which cannot be written, would have told."""
+        message = f"the status cannot be written: {error.told}; do the CRDs (manifests/fleet/crds) fit this operator?"
+        await self._recorder.tell(wfc, error.reason, message, warning=True)
 
 
 def nothing(note: Note) -> Verdict:

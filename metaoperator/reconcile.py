@@ -1,5 +1,6 @@
 """Gather, decide, act for one name. Level-triggered: what changed is unknown here, only what is."""
 
+import asyncio
 import functools
 import logging
 import random
@@ -12,7 +13,7 @@ from metaoperator import cluster as kube
 from metaoperator import publish
 from metaoperator.act import Actor, Outcome
 from metaoperator.core import health, ignore, names, optin, plan, shard, status
-from metaoperator.core.errors import Conflict, NotLeading, Stalled, TemplateError, ValuesError
+from metaoperator.core.errors import Conflict, NotLeading, Rejected, Stalled, TemplateError, ValuesError
 from metaoperator.core.ignore import Ignored
 from metaoperator.core.model import (
     CONTROLLER_TEMPLATE,
@@ -68,7 +69,15 @@ class Reconciler:
         self._actor = actor or Actor(cluster, fleet)
         self._publisher = publish.Publisher(cluster, mirror, recorder, wall_clock=wall_clock)
         self._row = Row(cluster, mirror, fleet)
-        self._leaver = Leaver(cluster, mirror, fleet, recorder, actor=self._actor, publisher=self._publisher)
+        self._leaver = Leaver(
+            cluster,
+            mirror,
+            fleet,
+            recorder,
+            actor=self._actor,
+            publisher=self._publisher,
+            wall_clock=wall_clock,
+        )
 
     async def namespace(self, name: str) -> float | None:
         """Reconcile one namespace; returns the seconds after which to look again, `None` for never by itself."""
@@ -108,7 +117,7 @@ class Reconciler:
     # ---- opted in
 
     async def _serve(self, namespace: Namespace, template: str) -> float | None:
-        wfc = await self._row.ensure(namespace)
+        wfc = await self._ensured(namespace)
         instance = wfc["spec"]["instanceID"]
         known: dict[str, Any] = {"template": template, "instance_id": instance}
         outcome = Outcome()
@@ -143,7 +152,7 @@ class Reconciler:
                 reason=Reason.ARGO_CRDS_MISSING,
                 message="the cluster has no Workflows: install Argo's CRDs (README, Install on your own cluster)",
             )
-        verdict = health.assess(seen.deployment(namespace.uid), seen.pods, seen.lease)
+        verdict = health.assess(seen.deployment(namespace.uid), seen.pods, seen.lease, now=self._wall_clock())
         reconciling: Note | None = None
         if outcome.later is not None and not isinstance(outcome.later, Conflict | NotLeading):
             reconciling = Note(reason=Reason.RETRYING, message=f"tried again: {outcome.later}")
@@ -162,14 +171,26 @@ class Reconciler:
             **known,
         )
         again = await self._publisher.publish(wfc, view)
-        if outcome.later is not None:
-            raise outcome.later
+        if outcome.failed is not None:
+            raise outcome.failed
         slow = (
             HELD_SECONDS * (1 + random.random())
             if stalled or outcome.held
             else RESYNC_SECONDS * (0.5 + random.random())
         )
-        return slow if again is None else min(again, slow)
+        refused = self._actor.refusals.due(namespace.name, asyncio.get_running_loop().time())
+        return min(each for each in (again, verdict.again, refused, slow) if each is not None)
+
+    async def _ensured(self, namespace: Namespace) -> Manifest:
+        """Make sure of the row; when not even that may be, there is no status to tell it: an Event does."""
+        try:
+            return await self._row.ensure(namespace)
+        except Rejected as exc:
+            meta = {"name": namespace.name, "uid": namespace.uid}
+            message = f"{publish.wfc_ref(namespace.name)}: {exc.told}"
+            about = {"apiVersion": "v1", "kind": "Namespace", "metadata": meta}
+            await self._recorder.tell(about, exc.reason, message, warning=True)
+            raise
 
     def _seen_kinds(self, desired: Desired) -> tuple[Desired, Note | None]:
         """Leave out documents of kinds that cannot be watched, and say so: what is not seen cannot be kept.
@@ -302,6 +323,8 @@ class Reconciler:
         )
         if wanted != published:
             self._mirror.learn(await self._cluster.apply_status(live, wanted))
+        if fault is not None and status.condition(published, names.Condition.READY).get("message") != fault.message:
+            await self._recorder.tell(live, fault.reason, fault.message, warning=True)
         return None
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from metaoperator.cluster import Cluster
-from metaoperator.core import answers, names, overlay
-from metaoperator.core.errors import Conflict, Gone, Rejected
+from metaoperator.core import names, overlay
+from metaoperator.core.errors import Conflict, Forbidden, Gone
 from metaoperator.core.model import Manifest, Ref
 from metaoperator.gate import Gate
 
@@ -77,9 +77,7 @@ class Rehearsal(Cluster):
             manifest = {**manifest, "metadata": meta}
         try:
             would, _ = await super().apply(manifest, force=force, dry_run=True)
-        except Rejected as exc:
-            if not answers.lacks_rights(str(exc)):
-                raise
+        except Forbidden:
             return overlay.applied(manifest, before), False
         # An object that is not stored has no version, one that is not changed its old one; readers go by them.
         return {**would, "metadata": {**would["metadata"], "resourceVersion": overlay.next_version(before)}}, True

@@ -8,15 +8,26 @@ from typing import Any, Final
 from metaoperator.core.errors import (
     Conflict,
     Expired,
+    Forbidden,
     Gone,
     Invalid,
+    OverQuota,
     Rejected,
     RetryableError,
     Throttled,
     Unauthorized,
 )
 
-_LACKS_RIGHTS: Final = re.compile(r'User "[^"]*" cannot |is attempting to grant RBAC permissions not currently held')
+# Kubernetes tells these apart in no other way than by its sentences (tests/contract/test_refusals.py). Anchored to what
+# the API server itself writes before them: a webhook may say anything in its own words.
+_QUOTA: Final = re.compile(r"^[^:]* is forbidden: (exceeded|failed|insufficient|status unknown for) quota\b")
+_PERMISSION: Final = re.compile(
+    r'^[^:]* is forbidden: (User ".*" cannot [a-z]+ (resource|path) |user ".*" \(groups=.*\) is attempting to grant )',
+    re.DOTALL,
+)
+_MISFIT: Final = "failed to create typed patch object"
+_TOO_LARGE: Final = re.compile(r"etcdserver: request is too large|trying to send message larger than max")
+"""Both are answered with 500, and stay as they are however often they are tried."""
 
 
 def status(body: bytes) -> Mapping[str, Any]:
@@ -48,12 +59,21 @@ def error(code: int, status: Mapping[str, Any], what: str, retry_after: str | No
         return Throttled(message, after=float(after or 1))
     if code == 422:
         return Invalid(status.get("message") or message)
-    if 400 <= code < 500:
-        # For people: the API server's own sentence names the object and the reason.
-        return Rejected(status.get("message") or message)
+    if code == 500 or 400 <= code < 500:
+        return _refusal(code, str(status.get("message") or message), message)
     return RetryableError(message)
 
 
-def lacks_rights(message: str) -> bool:
-    """Tell whether a refusal is about who asks, and not about what was asked for (quota, Pod Security, a policy)."""
-    return _LACKS_RIGHTS.search(message) is not None
+def _refusal(code: int, told: str, message: str) -> Exception:
+    """Tell refusals apart, in the API server's own sentence: it names the object and the reason for people."""
+    if code == 500:
+        if told.startswith(_MISFIT):
+            return Invalid(told)
+        if _TOO_LARGE.search(told):
+            return Rejected(f"{told}: the object is larger than the API server can store")
+        return RetryableError(message)
+    if code == 403 and _QUOTA.search(told):
+        return OverQuota(told)
+    if code == 403 and _PERMISSION.search(told):
+        return Forbidden(told)
+    return Rejected(told)

@@ -7,8 +7,10 @@
     │   ├── TemplateError     a template set cannot be loaded or rendered
     │   ├── ValuesError       values break the schema or are not a namespace's to set
     │   ├── Stalled           one namespace waits for a person: reason and message of the condition
-    │   ├── Rejected          the API server says no: forbidden, quota, Pod Security
-    │   │   └── Invalid       it says that the object itself is wrong
+    │   ├── Rejected          the API server says no: a policy, a webhook, a size
+    │   │   ├── Invalid       it says that the object itself is wrong
+    │   │   ├── OverQuota     a ResourceQuota of the namespace has no room
+    │   │   └── Forbidden     the operator's own permissions do not suffice
     │   └── ConfigError       the operator itself is started wrongly
     ├── RetryableError        later, with backoff: server errors, timeouts, conflicts
     │   ├── Throttled         the API server says when
@@ -23,6 +25,7 @@ Anything else is a bug and shows its traceback.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from metaoperator.core.names import Reason
 
@@ -70,11 +73,38 @@ class ValuesError(_Problems):
 
 
 class Rejected(TerminalError):
-    """The API server refused a request for a reason that a person has to mend."""
+    """The API server refused a request for a reason that a person has to mend: its own sentence, and what to do."""
+
+    reason: ClassVar[Reason] = Reason.REJECTED
+    cure: ClassVar[str] = "change what it names, or what refuses it; it is tried again by itself"
+
+    @property
+    def told(self) -> str:
+        """The sentence with its cure, for conditions and Events."""
+        return f"{self} ({self.cure})"
 
 
 class Invalid(Rejected):
-    """The object that a request would lead to is not valid (422)."""
+    """The object that a request would lead to is not valid (422, and 500 for what does not fit its type)."""
+
+    cure = "correct the values or the template that it comes from"
+
+
+class OverQuota(Rejected):
+    """A ResourceQuota of the namespace has no room for the object (403)."""
+
+    reason = Reason.QUOTA_EXCEEDED
+    cure = "raise the quota or free what it counts; it is tried again by itself"
+
+
+class Forbidden(Rejected):
+    """The operator's own permissions do not suffice (403): its set-up is at fault, not the namespace."""
+
+    reason = Reason.OPERATOR_FORBIDDEN
+    cure = (
+        "the operator's own set-up lacks this permission, for every namespace: apply manifests/fleet and "
+        "manifests/operator of its version again, or grant it what the template set needs; it is tried again by itself"
+    )
 
 
 class Stalled(TerminalError):

@@ -2,29 +2,43 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 from metaoperator.core.model import LeaseView, Manifest
 from metaoperator.core.names import Health, Reason
 
-_FAILING: Final = frozenset(
-    {
-        "CrashLoopBackOff", "CreateContainerConfigError", "CreateContainerError", "ErrImageNeverPull", "ErrImagePull",
-        "ImagePullBackOff", "InvalidImageName", "RunContainerError",
-    }
-)  # fmt: skip
+_IMAGE: Final = "correct the image, the registry or the pull secret in the values"
+_LOG: Final = "see its log: kubectl -n {namespace} logs {pod} --previous"
+_LACKING: Final = "make what it names, or take it out of the values"
+_FAILING: Final = {
+    "CrashLoopBackOff": _LOG,
+    "CreateContainerConfigError": _LACKING,
+    "CreateContainerError": _LACKING,
+    "ErrImageNeverPull": _IMAGE,
+    "ErrImagePull": _IMAGE,
+    "ImagePullBackOff": _IMAGE,
+    "InvalidImageName": _IMAGE,
+    "RunContainerError": _LOG,
+}
+"""What a container may wait for that does not come by itself, and what to do."""
+
+_NO_ACCOUNT: Final = "error looking up service account"
+GRACE_SECONDS: Final = 60.0
+"""For as long nobody is alarmed by what a cluster that has just begun puts right by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What a check found, in the words Kubernetes conditions use."""
+    """What a check found, in the words Kubernetes conditions use; `again` where time alone changes it, in seconds."""
 
     health: Health
     reason: Reason
     message: str
+    again: float | None = None
 
 
-def assess(deployment: Manifest | None, pods: Sequence[Manifest], lease: LeaseView | None) -> Verdict:
+def assess(deployment: Manifest | None, pods: Sequence[Manifest], lease: LeaseView | None, *, now: datetime) -> Verdict:
     """Judge one child.
 
     The manifests are what the API server last said, status included; `None` means it is not there. `pods` are
@@ -36,10 +50,10 @@ def assess(deployment: Manifest | None, pods: Sequence[Manifest], lease: LeaseVi
     name = f"Deployment/{deployment['metadata'].get('namespace', '')}/{deployment['metadata']['name']}"
     if "deletionTimestamp" in deployment["metadata"]:
         return Verdict(health=Health.TERMINATING, reason=Reason.REMOVING, message=f"{name} is being deleted")
-    return _rollout(name, deployment, pods) or _leadership(name, pods, lease)
+    return _rollout(name, deployment, pods, now) or _leadership(name, pods, lease)
 
 
-def _rollout(name: str, deployment: Manifest, pods: Sequence[Manifest]) -> Verdict | None:
+def _rollout(name: str, deployment: Manifest, pods: Sequence[Manifest], now: datetime) -> Verdict | None:
     status: Mapping[str, Any] = deployment.get("status") or {}
     wanted = (deployment.get("spec") or {}).get("replicas", 1)
     seen = status.get("observedGeneration", 0) >= deployment["metadata"].get("generation", 0)
@@ -54,16 +68,44 @@ def _rollout(name: str, deployment: Manifest, pods: Sequence[Manifest]) -> Verdi
     if (trouble := next(_pod_troubles(pods), None)) is not None:
         return Verdict(health=Health.FAILED, reason=Reason.POD_FAILING, message=trouble)
     if seen and (failure := _condition(status, "ReplicaFailure", "True")):
-        # Quota, LimitRange and Pod Security refuse the pod, not the Deployment: only this condition tells.
-        return Verdict(health=Health.FAILED, reason=Reason.DEPLOYMENT_FAILED, message=f"{name}: {failure}")
+        return _no_pod(name, deployment, failure, since=_since(status, "ReplicaFailure"), now=now)
     if seen and (failure := _condition(status, "Progressing", "False")):
-        return Verdict(health=Health.FAILED, reason=Reason.DEPLOYMENT_FAILED, message=f"{name}: {failure}")
+        message = f"{name}: {failure} (kubectl -n {_home(deployment)} describe pods tells what its pods wait for)"
+        return Verdict(health=Health.FAILED, reason=Reason.DEPLOYMENT_FAILED, message=message)
     if wanted == 0:
-        return Verdict(
-            health=Health.FAILED, reason=Reason.DEPLOYMENT_FAILED, message=f"{name} is scaled to 0: nothing runs"
-        )
+        message = f"{name} is scaled to 0, nothing runs: scale it to 1, or end the pause of its WorkflowController"
+        return Verdict(health=Health.FAILED, reason=Reason.DEPLOYMENT_FAILED, message=message)
     message = f"{name}: {status.get('availableReplicas', 0)} of {wanted} available, waiting for the new pod"
     return Verdict(health=Health.IN_PROGRESS, reason=Reason.DEPLOYMENT_PROGRESSING, message=message)
+
+
+def _home(deployment: Manifest) -> str:
+    return str(deployment["metadata"].get("namespace", ""))
+
+
+def _no_pod(name: str, deployment: Manifest, failure: str, *, since: datetime | None, now: datetime) -> Verdict:
+    """Tell why no pod comes: quota, LimitRange, Pod Security and the like refuse the pod, not the Deployment."""
+    age = 0.0 if since is None else max(0.0, (now - since).total_seconds())
+    if _NO_ACCOUNT in failure and age < GRACE_SECONDS:
+        # The API server's own view of a ServiceAccount may be seconds old, and Kubernetes tries again by itself.
+        message = f"{name} waits for its ServiceAccount: {failure}"
+        again = GRACE_SECONDS - age + 1
+        return Verdict(health=Health.IN_PROGRESS, reason=Reason.DEPLOYMENT_PROGRESSING, message=message, again=again)
+    message = (
+        f"{name} may have no pod: {failure} (mend what it names; Kubernetes tries again ever more rarely, and at once "
+        f"after: kubectl -n {_home(deployment)} rollout restart deployment/{deployment['metadata']['name']})"
+    )
+    return Verdict(health=Health.FAILED, reason=Reason.POD_REFUSED, message=message)
+
+
+def _since(status: Mapping[str, Any], kind: str) -> datetime | None:
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == kind:
+            try:
+                return datetime.fromisoformat(condition["lastTransitionTime"])
+            except (KeyError, TypeError, ValueError):
+                return None
+    return None
 
 
 def _leadership(name: str, pods: Sequence[Manifest], lease: LeaseView | None) -> Verdict:
@@ -76,7 +118,10 @@ def _leadership(name: str, pods: Sequence[Manifest], lease: LeaseView | None) ->
         message = f"the Lease is held by {lease.holder}, which is no live pod of {name}: it expires by itself"
         return Verdict(health=Health.IN_PROGRESS, reason=Reason.LEASE_FOREIGN, message=message)
     if lease.age > lease.duration:
-        message = f"{lease.holder} holds the Lease but has not renewed it within {lease.duration:.0f} s"
+        message = (
+            f"{lease.holder} holds the Lease of {name} but has not renewed it within {lease.duration:.0f} s: "
+            "another pod takes over when it ends, and its liveness probe ends one that hangs; see its log"
+        )
         return Verdict(health=Health.FAILED, reason=Reason.LEASE_STALE, message=message)
     return Verdict(health=Health.CURRENT, reason=Reason.LEADING, message=f"{lease.holder} leads")
 
@@ -90,14 +135,17 @@ def _pod_troubles(pods: Sequence[Manifest]) -> Iterator[str]:
         if "deletionTimestamp" in pod["metadata"]:
             continue  # one that is on its way out says nothing about the one that follows
         status = pod.get("status") or {}
+        meta = pod["metadata"]
+        name = "/".join(filter(None, ("Pod", meta.get("namespace", ""), meta["name"])))
         for container in (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())):
             waiting = (container.get("state") or {}).get("waiting") or {}
             if waiting.get("reason") in _FAILING:
                 last = ((container.get("lastState") or {}).get("terminated") or {}).get("message", "").strip()
                 detail = last or waiting.get("message", "")
-                yield f"Pod/{pod['metadata']['name']}: {waiting['reason']}" + (f": {detail}" if detail else "")
+                cure = _FAILING[waiting["reason"]].format(namespace=meta.get("namespace", ""), pod=meta["name"])
+                yield f"{name}: {waiting['reason']}{f': {detail}' if detail else ''} ({cure})"
         if (refused := _condition(status, "PodScheduled", "False")) is not None:
-            yield f"Pod/{pod['metadata']['name']}: {refused}"
+            yield f"{name}: {refused} (make room on the nodes, or change resources or placement in the values)"
 
 
 def _condition(status: Mapping[str, Any], kind: str, value: str) -> str | None:

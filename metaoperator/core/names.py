@@ -67,6 +67,7 @@ class Reason(StrEnum):
     INSTALLING = "Installing"
     DEPLOYMENT_PROGRESSING = "DeploymentProgressing"
     DEPLOYMENT_FAILED = "DeploymentFailed"
+    POD_REFUSED = "PodRefused"
     POD_FAILING = "PodFailing"
     LEASE_MISSING = "LeaseMissing"
     LEASE_STALE = "LeaseStale"
@@ -87,6 +88,8 @@ class Reason(StrEnum):
     IGNORE_FIELDS_INVALID = "IgnoreFieldsInvalid"
     WAITING = "Waiting"
     REJECTED = "Rejected"
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    OPERATOR_FORBIDDEN = "OperatorForbidden"
     ARGO_CRDS_MISSING = "ArgoCRDsMissing"
     # Leaving
     RETRYING = "Retrying"

@@ -278,21 +278,26 @@ async def test_who_may_not_write_gets_the_comparison_of_values(
 
 
 @pytest.mark.parametrize(
-    "message",
+    ("message", "reason"),
     [
-        'pods "x" is forbidden: exceeded quota: q, requested: count/services=1, used: count/services=1, limited: 1',
-        "admission webhook says no",
+        (
+            'pods "x" is forbidden: exceeded quota: q, requested: count/services=1, used: count/services=1, limited: 1',
+            "QuotaExceeded",
+        ),
+        ("admission webhook says no", "Rejected"),
     ],
+    ids=["quota", "webhook"],
 )
 async def test_a_refusal_that_the_operator_would_meet_too_is_foretold(
-    world: World, server: FakeApiServer, message: str
+    world: World, server: FakeApiServer, message: str, reason: str
 ) -> None:
-    """Quota, Pod Security, a policy: in the API server's own words; and the Deployment that would wait for it."""
+    """Quota, Pod Security, a policy: in the API server's own words, with the cure; and the Deployment that waits."""
     world.namespace("team-a")
     server.faults.answer(403, verb="apply", resource="services", times=9, message=message)
     found = await foretell(world)
-    assert {c.why for c in found.changes if c.what == "refused"} == {message}
-    assert found.stalled.startswith("Rejected: ")
+    (why,) = {c.why for c in found.changes if c.what == "refused"}
+    assert why.startswith(f"{message} (")
+    assert found.stalled.startswith(f"{reason}: ")
     assert not found.settled
 
 

@@ -6,6 +6,12 @@ import pytest
 
 from metaoperator.core import answers, errors
 
+CANNOT = 'User "system:serviceaccount:a:b" cannot patch resource "configmaps" in API group "" in the namespace "x"'
+GRANTS = (
+    'user "system:serviceaccount:a:b" (groups=["system:authenticated"]) is attempting to grant RBAC permissions not '
+    'currently held:\n{APIGroups:[""], Resources:["pods"], Verbs:["get"]}'
+)
+
 
 @pytest.mark.parametrize(
     ("code", "status", "retry_after", "kind"),
@@ -17,6 +23,25 @@ from metaoperator.core import answers, errors
         (410, {}, None, errors.Expired),
         (403, {"details": {"causes": [{"reason": "NamespaceTerminating"}]}}, None, errors.Gone),
         (403, {"message": "exceeded quota"}, None, errors.Rejected),
+        (403, {"message": 'configmaps "b" is forbidden: exceeded quota: q, requested: x'}, None, errors.OverQuota),
+        (403, {"message": 'pods "b" is forbidden: failed quota: q: must specify x'}, None, errors.OverQuota),
+        (403, {"message": 'pods "b" is forbidden: status unknown for quota: q, resources: x'}, None, errors.OverQuota),
+        (403, {"message": 'pods "b" is forbidden: violates PodSecurity "restricted:latest"'}, None, errors.Rejected),
+        (403, {"message": f'configmaps "b" is forbidden: {CANNOT}'}, None, errors.Forbidden),
+        (403, {"message": f"configmaps is forbidden: {CANNOT}"}, None, errors.Forbidden),
+        (
+            403,
+            {"message": f'rolebindings.rbac.authorization.k8s.io "b" is forbidden: {GRANTS}'},
+            None,
+            errors.Forbidden,
+        ),
+        (403, {"message": f'admission webhook "w" denied the request: {CANNOT}'}, None, errors.Rejected),
+        (403, {"message": 'admission webhook "w" denied the request: exceeded quota: q'}, None, errors.Rejected),
+        (413, {"message": "Request entity too large: limit is 3145728"}, None, errors.Rejected),
+        (500, {"message": "etcdserver: request is too large"}, None, errors.Rejected),
+        (500, {"message": "rpc error: desc = trying to send message larger than max (3 vs. 2)"}, None, errors.Rejected),
+        (500, {"message": "failed to create typed patch object (/a; v1, Kind=b): .x: y"}, None, errors.Invalid),
+        (500, {"message": "etcdserver: leader changed"}, None, errors.RetryableError),
         (400, {}, None, errors.Rejected),
         (422, {}, None, errors.Invalid),
         (429, {}, None, errors.Throttled),
@@ -77,3 +102,11 @@ def test_a_refusal_is_told_in_the_api_servers_words() -> None:
 def test_a_body_that_is_no_status_becomes_its_message(body: bytes, found: dict[str, Any]) -> None:
     """Proxies answer in HTML and plain text."""
     assert answers.status(body) == found
+
+
+@pytest.mark.parametrize("kind", [errors.Rejected, errors.Invalid, errors.OverQuota, errors.Forbidden])
+def test_a_refusal_is_told_with_its_cure(kind: type[errors.Rejected]) -> None:
+    """What the API server said, what to do about it, and a reason of its own where the cure is another."""
+    assert kind("no").told == f"no ({kind.cure})"
+    assert kind.cure
+    assert (kind.reason is errors.Rejected.reason) == (kind in (errors.Rejected, errors.Invalid))

@@ -1,5 +1,6 @@
 """Health: what the API server says of a child, as YAML, beside the verdict. Ready means that it leads."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -18,9 +19,9 @@ WAITING = """
   spec: {replicas: 1}
   status: {observedGeneration: 2, replicas: 1, updatedReplicas: 1}
 """
-RUNNING = "{metadata: {name: p1}, status: {phase: Running}}"
+RUNNING = "{metadata: {name: p1, namespace: team-a}, status: {phase: Running}}"
 UNSCHEDULABLE = """
-  metadata: {name: p1}
+  metadata: {name: p1, namespace: team-a}
   status:
     phase: Pending
     conditions: [{type: PodScheduled, status: "False", reason: Unschedulable, message: 0/3 nodes}]
@@ -31,13 +32,13 @@ LEADS = LeaseView(holder="p1", duration=30, age=3)
 def pending(waiting: str, *, container: str = "containerStatuses", more: str = "") -> str:
     """Write a pod with a container that waits."""
     status = f"{{phase: Pending, {container}: [{{state: {{waiting: {waiting}}}{more}}}]}}"
-    return f"{{metadata: {{name: p1}}, status: {status}}}"
+    return f"{{metadata: {{name: p1, namespace: team-a}}, status: {status}}}"
 
 
 def assess(deployment: str | None, *pods: str, lease: LeaseView | None = LEADS) -> health.Verdict:
     """Judge a child that is written as YAML."""
     found: Manifest | None = None if deployment is None else strictyaml.load(deployment)
-    return health.assess(found, [strictyaml.load(pod) for pod in pods], lease)
+    return health.assess(found, [strictyaml.load(pod) for pod in pods], lease, now=NOW)
 
 
 def condition(kind: str, status: str, reason: str, message: str) -> str:
@@ -49,6 +50,17 @@ def condition(kind: str, status: str, reason: str, message: str) -> str:
 
 
 NAME = "Deployment/team-a/workflow-controller"
+POD = "Pod/team-a/p1"
+NOW = datetime(2026, 1, 1, 12, 0, 30, tzinfo=UTC)
+REFUSED = (
+    "mend what it names; Kubernetes tries again ever more rarely, and at once after: "
+    "kubectl -n team-a rollout restart deployment/workflow-controller"
+)
+IMAGE = "correct the image, the registry or the pull secret in the values"
+STALE = "another pod takes over when it ends, and its liveness probe ends one that hangs; see its log"
+DESCRIBE = "kubectl -n team-a describe pods tells what its pods wait for"
+ROOM = "make room on the nodes, or change resources or placement in the values"
+LOG = "see its log: kubectl -n team-a logs p1 --previous"
 
 
 @pytest.mark.parametrize(
@@ -98,7 +110,11 @@ NAME = "Deployment/team-a/workflow-controller"
             DEPLOYED,
             [RUNNING],
             LeaseView(holder="p1", duration=30, age=30.5),
-            (Health.FAILED, Reason.LEASE_STALE, "p1 holds the Lease but has not renewed it within 30 s"),
+            (
+                Health.FAILED,
+                Reason.LEASE_STALE,
+                f"p1 holds the Lease of {NAME} but has not renewed it within 30 s: {STALE}",
+            ),
             id="a stale Lease",
         ),
         *[
@@ -117,7 +133,7 @@ NAME = "Deployment/team-a/workflow-controller"
                 "gone": [],
                 "another pod": [RUNNING.replace("p1", "p2")],
                 "being deleted": ['{metadata: {name: p1, deletionTimestamp: "x"}, status: {phase: Running}}'],
-                "finished": ["{metadata: {name: p1}, status: {phase: Failed}}"],
+                "finished": ["{metadata: {name: p1, namespace: team-a}, status: {phase: Failed}}"],
                 "without a status": ["{metadata: {name: p1}}"],
             }.items()
         ],
@@ -172,7 +188,11 @@ NAME = "Deployment/team-a/workflow-controller"
             DEPLOYED.replace("replicas: 1}\n", "replicas: 0}\n", 1).replace("replicas: 1,", "replicas: 0,"),
             [],
             LEADS,
-            (Health.FAILED, Reason.DEPLOYMENT_FAILED, f"{NAME} is scaled to 0: nothing runs"),
+            (
+                Health.FAILED,
+                Reason.DEPLOYMENT_FAILED,
+                f"{NAME} is scaled to 0, nothing runs: scale it to 1, or end the pause of its WorkflowController",
+            ),
             id="scaled to zero",
         ),
         # What only conditions and pods tell
@@ -180,7 +200,11 @@ NAME = "Deployment/team-a/workflow-controller"
             condition("ReplicaFailure", "True", "FailedCreate", "exceeded quota: pods"),
             [],
             None,
-            (Health.FAILED, Reason.DEPLOYMENT_FAILED, f"{NAME}: FailedCreate: exceeded quota: pods"),
+            (
+                Health.FAILED,
+                Reason.POD_REFUSED,
+                f"{NAME} may have no pod: FailedCreate: exceeded quota: pods ({REFUSED})",
+            ),
             id="quota",
         ),
         pytest.param(
@@ -201,14 +225,18 @@ NAME = "Deployment/team-a/workflow-controller"
             condition("Progressing", "False", "ProgressDeadlineExceeded", "timed out"),
             [],
             None,
-            (Health.FAILED, Reason.DEPLOYMENT_FAILED, f"{NAME}: ProgressDeadlineExceeded: timed out"),
+            (
+                Health.FAILED,
+                Reason.DEPLOYMENT_FAILED,
+                f"{NAME}: ProgressDeadlineExceeded: timed out ({DESCRIBE})",
+            ),
             id="deadline",
         ),
         pytest.param(
             WAITING,
             [pending("{reason: ImagePullBackOff, message: not found}")],
             None,
-            (Health.FAILED, Reason.POD_FAILING, "Pod/p1: ImagePullBackOff: not found"),
+            (Health.FAILED, Reason.POD_FAILING, f"{POD}: ImagePullBackOff: not found ({IMAGE})"),
             id="image pull",
         ),
         pytest.param(
@@ -220,21 +248,25 @@ NAME = "Deployment/team-a/workflow-controller"
                 )
             ],
             None,
-            (Health.FAILED, Reason.POD_FAILING, "Pod/p1: CrashLoopBackOff: unknown field: parallelisms"),
+            (Health.FAILED, Reason.POD_FAILING, f"{POD}: CrashLoopBackOff: unknown field: parallelisms ({LOG})"),
             id="crash loop, with its last words",
         ),
         pytest.param(
             WAITING,
             [pending("{reason: CrashLoopBackOff}")],
             None,
-            (Health.FAILED, Reason.POD_FAILING, "Pod/p1: CrashLoopBackOff"),
+            (Health.FAILED, Reason.POD_FAILING, f"{POD}: CrashLoopBackOff ({LOG})"),
             id="crash loop without a word",
         ),
         pytest.param(
             WAITING,
             [pending("{reason: CreateContainerConfigError, message: no secret}", container="initContainerStatuses")],
             None,
-            (Health.FAILED, Reason.POD_FAILING, "Pod/p1: CreateContainerConfigError: no secret"),
+            (
+                Health.FAILED,
+                Reason.POD_FAILING,
+                f"{POD}: CreateContainerConfigError: no secret (make what it names, or take it out of the values)",
+            ),
             id="an init container",
         ),
         pytest.param(
@@ -248,7 +280,11 @@ NAME = "Deployment/team-a/workflow-controller"
             WAITING,
             [UNSCHEDULABLE],
             None,
-            (Health.FAILED, Reason.POD_FAILING, "Pod/p1: Unschedulable: 0/3 nodes"),
+            (
+                Health.FAILED,
+                Reason.POD_FAILING,
+                f"{POD}: Unschedulable: 0/3 nodes ({ROOM})",
+            ),
             id="unschedulable",
         ),
     ],
@@ -270,7 +306,7 @@ def test_a_child_that_leads_is_not_judged_by_a_leftover_pod(pods: list[str]) -> 
 def test_of_several_failing_pods_the_first_by_name_is_told() -> None:
     """The message does not jump from one to the other at each look."""
     pods = [pending("{reason: ErrImagePull}").replace("p1", name) for name in ("p3", "p2", "p4")]
-    assert assess(WAITING, *pods, lease=None).message == "Pod/p2: ErrImagePull"
+    assert assess(WAITING, *pods, lease=None).message == f"Pod/team-a/p2: ErrImagePull ({IMAGE})"
 
 
 @pytest.mark.parametrize(
@@ -290,3 +326,29 @@ def test_a_pod_belongs_to_the_deployment_whose_replica_set_made_it(owners: Any, 
     """Labels can be copied; a second shard's name begins with the first's."""
     pod = {"metadata": {"name": "p", "ownerReferences": owners}}
     assert health.belongs(pod, "workflow-controller") is belongs
+
+
+NO_ACCOUNT = 'pods "x" is forbidden: error looking up service account team-a/x: serviceaccount "x" not found'
+
+
+@pytest.mark.parametrize(
+    ("since", "message", "health_", "again"),
+    [
+        ("2026-01-01T12:00:00Z", NO_ACCOUNT, Health.IN_PROGRESS, 31),
+        ("2026-01-01T11:59:31Z", NO_ACCOUNT, Health.IN_PROGRESS, 2),
+        ("2026-01-01T11:59:30Z", NO_ACCOUNT, Health.FAILED, None),
+        ("2026-01-01T12:00:29Z", 'pods "x" is forbidden: exceeded quota: q', Health.FAILED, None),
+        ("2026-01-01T12:59:59Z", NO_ACCOUNT, Health.IN_PROGRESS, 61),
+        ("once upon a time", NO_ACCOUNT, Health.IN_PROGRESS, 61),
+    ],
+    ids=["half a minute", "59 s", "a minute", "another refusal", "a clock that is ahead", "no time"],
+)
+def test_a_service_account_that_is_not_seen_yet_alarms_nobody_for_a_minute(
+    since: str, message: str, health_: Health, again: float | None
+) -> None:
+    """The API server may see it later than us, and Kubernetes tries again; any other refusal is told at once."""
+    found: dict[str, Any] = strictyaml.load(condition("ReplicaFailure", "True", "FailedCreate", "x"))
+    found["status"]["conditions"][0] |= {"message": message, "lastTransitionTime": since}
+    verdict = health.assess(found, [], None, now=NOW)
+    assert (verdict.health, verdict.again) == (health_, again)
+    assert message in verdict.message
