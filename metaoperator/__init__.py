@@ -29,6 +29,9 @@ The map, top to bottom; imports point down and `make arch` checks it:
 `recorder`         Events for people
 `election`         the Lease: who may write, and until when
 `informer`         list and watch, kept true across every kind of cut
+`declared`         what people's manifests ask of template sets: `validate`
+`validation`       template sets, judged without a cluster
+`inputs`           what the paths given to `validate` are
 `rehearsal`        a cluster in which everything is asked and nothing is written
 `cluster`          the only module that speaks to Kubernetes
 `gate`             lets writes through while this replica leads

@@ -28,6 +28,7 @@ from metaoperator.core.errors import (
 COMMANDS: Final = {
     "run": "Run the operator until it is told to stop.",
     "render": "Show what a namespace would get; no cluster is needed.",
+    "validate": "Find every fault of template sets, values and manifests; no cluster is needed.",
     "diff": "Show what would change in the cluster if the operator applied sets and values now.",
     "status": "Show every opted-in namespace: is its controller ready, and if not, why.",
     "env": "Print what the Argo CLI needs for a namespace.",

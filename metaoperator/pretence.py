@@ -4,13 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from metaoperator import sources
 from metaoperator.core import names, optin, shard
 from metaoperator.core.errors import Gone, TemplateError
 from metaoperator.core.model import CONTROLLER_TEMPLATE, WORKFLOW_CONTROLLER, Manifest, Namespace, Ref
 from metaoperator.core.render import Program
 from metaoperator.rehearsal import Rehearsal
-
-SHIPPED_SET = "workflow-controller"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +48,7 @@ async def _template(cluster: Rehearsal, name: str, assumed: Assumed) -> list[str
     notes: list[str] = []
     live = await _found(cluster, ref)
     if live is None and name == names.DEFAULT_TEMPLATE:
-        live = _object(ref, {"source": {"directory": SHIPPED_SET}})
+        live = _object(ref, {"source": {"directory": sources.DEFAULT_SET}})
         cluster.pretend(live)
         notes.append(f"there is no ControllerTemplate {name} yet: the shipped one is assumed")
     if live is not None and assumed.fleet_values is not None:

@@ -11,9 +11,10 @@ from metaoperator.core.errors import Problem, TemplateError
 from metaoperator.core.model import Kind, Relation, TemplateSet
 from metaoperator.core.render import Program
 
+DEFAULT_SET: Final = "workflow-controller"
 ABOUT: Final = "template.yaml"
 _ABOUT_KEYS: Final = frozenset({"description", "kinds", "namespaceValues", "argoVersions", "relations"})
-_DATA_FILES: Final = (ABOUT, "values.yaml", "values.schema.json")
+DATA_FILES: Final = (ABOUT, "values.yaml", "values.schema.json")
 _SCHEMA_SUFFIX: Final = ".schema.json"
 """Of further schemas, which values.schema.json may point into by their `$id`."""
 MAX_FILE_BYTES: Final = 1_500_000
@@ -85,6 +86,11 @@ def text_of(path: Path) -> str:
         raise TemplateError([Problem(where=str(path), what=f"cannot be read: {exc.strerror}")]) from exc
 
 
+def is_part(name: str) -> bool:
+    """Tell whether a file of this name is read as part of a set."""
+    return name in DATA_FILES or name.endswith((".j2", _SCHEMA_SUFFIX))
+
+
 def template_set(folder: Path) -> TemplateSet:
     """Read one set; `TemplateError` tells everything that is wrong with its data files at once."""
     texts: dict[str, str] = {}
@@ -94,19 +100,19 @@ def template_set(folder: Path) -> TemplateSet:
     except OSError as exc:
         raise TemplateError([Problem(where=str(folder), what=f"cannot be read: {exc.strerror}")]) from exc
     if not any(path.name == ABOUT for path in paths):
-        cure = f"each folder is a set, with {', '.join(_DATA_FILES)} and one *.yaml.j2 per object; put others elsewhere"
+        cure = f"each folder is a set, with {', '.join(DATA_FILES)} and one *.yaml.j2 per object; put others elsewhere"
         raise TemplateError([Problem(where=f"{folder.name}/{ABOUT}", what="is missing", cure=cure)])
     for path in paths:
-        if path.name in _DATA_FILES or path.name.endswith((".j2", _SCHEMA_SUFFIX)):
+        if is_part(path.name):
             try:
                 texts[path.name] = text_of(path)
             except TemplateError as exc:
                 problems += exc.problems
     if problems:
         raise TemplateError(problems)
-    data = {name: _data(folder.name, name, texts, problems) for name in _DATA_FILES}
+    data = {name: _data(folder.name, name, texts, problems) for name in DATA_FILES}
     about, schema = data["template.yaml"], data["values.schema.json"]
-    further = [name for name in texts if name.endswith(_SCHEMA_SUFFIX) and name not in _DATA_FILES]
+    further = [name for name in texts if name.endswith(_SCHEMA_SUFFIX) and name not in DATA_FILES]
     if further:
         parts = {name.removesuffix(_SCHEMA_SUFFIX): _data(folder.name, name, texts, problems) for name in further}
         schema = {**schema, "$defs": {**(schema.get("$defs") or {}), **parts}}

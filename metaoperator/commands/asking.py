@@ -3,7 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from metaoperator.cluster import RECURSION_LIMIT, Cluster
 from metaoperator.gate import Gate
@@ -17,6 +17,7 @@ def run(cluster: Callable[[], C], ask: Callable[[C], Awaitable[T]]) -> T:
     sys.setrecursionlimit(RECURSION_LIMIT)
 
     async def main() -> T:
+        asyncio.get_running_loop().set_exception_handler(_quiet)
         connected = cluster()
         await connected.connect()
         try:
@@ -30,3 +31,9 @@ def run(cluster: Callable[[], C], ask: Callable[[C], Awaitable[T]]) -> T:
 def reading(kubeconfig: str | None, ask: Callable[[Cluster], Awaitable[T]]) -> T:
     """Ask a cluster to which nothing can be written."""
     return run(lambda: Cluster(kubeconfig=kubeconfig, gate=Gate()), ask)
+
+
+def _quiet(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    # A connection that comes about while Ctrl-C cancels it: asyncio would tell that in words of its own (Python 3.11).
+    if not isinstance(context.get("exception"), asyncio.InvalidStateError):
+        loop.default_exception_handler(context)

@@ -15,7 +15,7 @@ from metaoperator.core.model import Namespace
 @click.command("render")
 @click.argument("namespace", type=options.NAMESPACE)
 @options.templates
-@click.option("--set", "set_name", default="workflow-controller", show_default=True, help="The template set.")
+@click.option("--set", "set_name", default=sources.DEFAULT_SET, show_default=True, help="The template set.")
 @click.option("--fleet-values", type=options.FILE, help="Values as in a ControllerTemplate's spec.values.")
 @click.option("--values", type=options.FILE, help="Values as in a WorkflowController's spec.values.")
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label of the namespace; repeatable.")

@@ -93,9 +93,38 @@ for _tag, _pattern, _starts, _read in _SCALARS:
 
 def load(text: str) -> Any:
     """Read exactly one document; `None` for a text without any. `StrictYamlError` says what is wrong and where."""
+    # A SafeLoader subclass: the linter knows only the stock names.
+    return _told(lambda: yaml.load(text, Loader=_Loader))  # noqa: S506
+
+
+def documents(text: str) -> list[Any]:
+    """Read every document of a text, as strictly."""
+    found: list[Any] = _told(lambda: list(yaml.load_all(text, Loader=_Loader)))
+    return found
+
+
+def line_of(text: str, path: Sequence[str], document: int = 0) -> int | None:
+    """Find the line of a value in a text that `documents` reads; for one that is not there, its parent's."""
+    node: Any = list(yaml.compose_all(text, Loader=_Loader))[document]
+    if node is None:
+        return None
+    line: int = node.start_mark.line + 1
+    for step in path:
+        if isinstance(node, yaml.MappingNode):
+            found = next(((key, value) for key, value in node.value if key.value == step), None)
+        elif isinstance(node, yaml.SequenceNode) and step.isdecimal() and int(step) < len(node.value):
+            found = (node.value[int(step)],) * 2
+        else:
+            found = None
+        if found is None:
+            break
+        line, node = found[0].start_mark.line + 1, found[1]
+    return line
+
+
+def _told(read: Callable[[], Any]) -> Any:
     try:
-        # A SafeLoader subclass: the linter knows only the stock names.
-        return yaml.load(text, Loader=_Loader)  # noqa: S506
+        return read()
     except yaml.MarkedYAMLError as exc:
         mark = exc.problem_mark or exc.context_mark
         line = None if mark is None else mark.line + 1

@@ -42,6 +42,11 @@ def render_once() -> dict[str, float]:
     return paired([sys.executable, "-m", "metaoperator", "render", "team-a"], [sys.executable, "-c", IMPORTS])
 
 
+def validate_shipped() -> dict[str, float]:
+    """`metaoperator validate` of what is shipped, for every kind of namespace, against the same imports (CPU)."""
+    return paired([sys.executable, "-m", "metaoperator", "validate"], [sys.executable, "-c", IMPORTS])
+
+
 def render_fleet(namespaces: int = 1000) -> dict[str, float]:
     """Render many namespaces in one process (CPU)."""
     from metaoperator import sources
@@ -61,7 +66,11 @@ def render_fleet(namespaces: int = 1000) -> dict[str, float]:
     return {"namespaces": namespaces, "seconds": seconds, "milliseconds_each": 1000 * seconds / namespaces}
 
 
-BENCHES: dict[str, Callable[[], dict[str, float]]] = {"render one": render_once, "render fleet": render_fleet}
+BENCHES: dict[str, Callable[[], dict[str, float]]] = {
+    "render one": render_once,
+    "validate": validate_shipped,
+    "render fleet": render_fleet,
+}
 
 
 def main() -> None:

@@ -150,6 +150,7 @@ def test_the_module_is_the_command() -> None:
         (["diff"], 2, "error: name the namespaces to look at, or give --all, not both"),
         (["diff", "team-a", "--all"], 2, "error: name the namespaces to look at, or give --all, not both"),
         (["diff", "team-a", "--templates", "nowhere"], 2, "nowhere"),
+        (["validate", "nowhere"], 2, "nowhere"),
         (["rendr", "team-a"], 2, "No such command 'rendr'"),
         (["render", "team-a", "--nope"], 2, "--nope"),
     ],
@@ -242,7 +243,15 @@ def test_a_set_at_fault_keeps_no_other_from_being_rendered(run: Run, tmp_path: P
 def test_help_and_version_are_no_errors(run: Run) -> None:
     """Exit code 0, on standard output."""
     assert __version__ in run("--version").out
-    for args in (["-h"], ["render", "--help"], ["run", "--help"], ["status", "-h"], ["env", "-h"], ["diff", "-h"]):
+    for args in (
+        ["-h"],
+        ["render", "--help"],
+        ["run", "--help"],
+        ["status", "-h"],
+        ["env", "-h"],
+        ["diff", "-h"],
+        ["validate", "-h"],
+    ):
         ran = run(*args)
         assert (ran.code, ran.err) == (0, "")
         assert "Usage: " in ran.out

@@ -19,7 +19,7 @@ __all__ = ["run"]
 
 WITH_CLUSTER = (["status"], ["status", "-n", "team-a"], ["env", "team-a"], ["diff", "team-a"], ["diff", "--all"])
 WITH_NAMESPACE = (["render"], ["env"], ["diff"], ["status", "-n"], ["run", "--deny"])
-WITH_VALUES = (["render", "team-a"], ["diff", "team-a"])
+WITH_VALUES = (["render", "team-a"], ["diff", "team-a"], ["validate"])
 commands = pytest.mark.parametrize("command", WITH_CLUSTER, ids=" ".join)
 
 
@@ -215,7 +215,9 @@ def spawn(command: list[str], **how: object) -> subprocess.CompletedProcess[str]
     return subprocess.run(line, stderr=subprocess.PIPE, text=True, check=False, timeout=60, **how)  # type: ignore[call-overload, no-any-return]
 
 
-@pytest.mark.parametrize("command", [["render", "team-a"], ["--help"], ["render", "--help"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "command", [["render", "team-a"], ["validate"], ["--help"], ["render", "--help"]], ids=" ".join
+)
 def test_an_output_that_nobody_reads_is_no_error(command: list[str]) -> None:
     """As in `| head`: exit code 141, as other programs end there, and not a word."""
     reader, writer = os.pipe()

@@ -1,0 +1,168 @@
+"""What manifests ask of template sets: those of ControllerTemplates, WorkflowControllers and labelled Namespaces."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from metaoperator import sources
+from metaoperator.core import names, shard, trial
+from metaoperator.core.finding import Finding, Severity
+from metaoperator.core.model import Namespace
+from metaoperator.core.trial import Layers
+from metaoperator.inputs import Document, Place
+from metaoperator.validation import Case, Judge
+
+
+@dataclass(slots=True)
+class Declared:
+    """What the manifests at hand declare, together: each is judged beside the others that it names."""
+
+    judge: Judge
+    cases: list[tuple[str, Case]] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    _templates: dict[str, tuple[Document, str]] = field(default_factory=dict)
+    _namespaces: dict[str, Namespace] = field(default_factory=dict)
+
+    def read(self, documents: Sequence[Document]) -> None:
+        """Read all of them; whatever is of other kinds is passed by."""
+        ours = [each for each in documents if self._named(each)]
+        for kind, reads in (
+            (f"{names.API_VERSION} ControllerTemplate", self._template),
+            ("v1 Namespace", self._namespace),
+            (f"{names.API_VERSION} WorkflowController", self._row),
+        ):
+            for each in ours:
+                if f"{each.body['apiVersion']} {each.body['kind']}" == kind:
+                    reads(each)
+
+    def _named(self, document: Document) -> bool:
+        if document.body["apiVersion"] not in {"v1", names.API_VERSION}:
+            return False
+        meta = document.body.get("metadata")
+        if isinstance(meta, Mapping) and isinstance(meta.get("name"), str):
+            return True
+        if document.body["apiVersion"] == names.API_VERSION:
+            self._tell(document.place.below("metadata"), f"{document.body['kind']} has no name", "set metadata.name")
+        return False
+
+    # ---- kinds
+
+    def _template(self, document: Document) -> None:
+        name = document.body["metadata"]["name"]
+        spec = _mapping(document.body.get("spec"))
+        directory = _mapping(spec.get("source")).get("directory")
+        about = f"ControllerTemplate/{name}"
+        if "source" not in spec:
+            what = f"has no spec.source: taken for a patch of one on the set {sources.DEFAULT_SET}"
+            self._tell(document.place.below("spec"), what, "", about, Severity.NOTE)
+            directory = sources.DEFAULT_SET
+        if not isinstance(directory, str):
+            place = document.place.below("spec", "source", "directory")
+            self._tell(
+                place, "spec.source.directory must name a template set", f"for example {sources.DEFAULT_SET}", about
+            )
+            return
+        self._templates[name] = document, directory
+        if directory not in self.judge.programs:
+            if directory not in self.judge.broken:
+                there = ", ".join(sorted(self.judge.programs)) or "none"
+                place = document.place.below("spec", "source", "directory")
+                self._tell(
+                    place, f"there is no template set {directory}", f"there are: {there}; see --templates", about
+                )
+            return
+        values = self._values(document, about)
+        if values is not None:
+            layers = Layers(fleet=values, template=name)
+            place = document.place.below("spec", "values")
+            self.cases.append((directory, Case(layers=layers, fleet=place, object=about)))
+
+    def _namespace(self, document: Document) -> None:
+        meta = document.body["metadata"]
+        place = document.place.below("metadata", "labels", names.OPT_IN_LABEL)
+        about = f"Namespace/{meta['name']}"
+        texts = {key: _mapping(meta.get(key)) for key in ("labels", "annotations")}
+        label = texts["labels"].get(names.OPT_IN_LABEL)
+        if label is not None and not isinstance(label, str):
+            self._tell(place, f"the label {names.OPT_IN_LABEL} is not text", 'write it in quotes, "enabled"', about)
+            return
+        namespace = Namespace(
+            name=meta["name"],
+            uid=trial.UID,
+            labels={key: text for key, text in texts["labels"].items() if isinstance(text, str)},
+            annotations={key: text for key, text in texts["annotations"].items() if isinstance(text, str)},
+        )
+        self._namespaces[namespace.name] = namespace
+        template, refused = trial.asked_for(namespace)
+        if refused:
+            self._tell(place, refused, "", about)
+        if template is not None:
+            self._add(namespace, template, place, about)
+
+    def _row(self, document: Document) -> None:
+        meta = document.body["metadata"]
+        about = f"WorkflowController/{meta.get('namespace', '')}/{meta['name']}"
+        if meta["name"] != names.WORKFLOW_CONTROLLER:
+            cure = f"name it {names.WORKFLOW_CONTROLLER}: the operator reads no other"
+            self._tell(document.place.below("metadata", "name"), "has another name", cure, about)
+        where = meta.get("namespace")
+        if not isinstance(where, str):
+            what = "has no metadata.namespace: its values are tried for a namespace team-a"
+            self._tell(document.place.below("metadata"), what, "", about, Severity.NOTE)
+            where = trial.ORDINARY.name
+        namespace = self._namespaces.get(where) or Namespace(name=where, uid=trial.UID)
+        instance = _mapping(document.body.get("spec")).get("instanceID", shard.instance_id(namespace))
+        if instance != shard.instance_id(namespace):
+            what = f"spec.instanceID is {instance!r}, but Workflows there are stamped with {where!r}"
+            self._tell(document.place.below("spec", "instanceID"), what, "leave it out: it is filled in", about)
+        values = self._values(document, about)
+        if values is not None:
+            template = trial.asked_for(namespace)[0] or names.DEFAULT_TEMPLATE
+            place = document.place.below("spec", "values")
+            self._add(namespace, template, place, about, own=values)
+
+    # ---- the same for all
+
+    def _add(
+        self, namespace: Namespace, template: str, place: Place, about: str, own: Mapping[str, Any] | None = None
+    ) -> None:
+        """Try a namespace with the ControllerTemplate that it asks for, if that one is known."""
+        document, directory = self._templates.get(template, (None, sources.DEFAULT_SET))
+        if document is None and template != names.DEFAULT_TEMPLATE:
+            what = f"not checked: ControllerTemplate {template} is not among the files"
+            self._tell(place, what, "name its file too", about, Severity.NOTE)
+        elif directory in self.judge.programs:
+            fleet = {} if document is None else _mapping(_mapping(document.body.get("spec")).get("values"))
+            case = Case(
+                layers=Layers(fleet=fleet, own=own or {}, template=template),
+                namespaces=(namespace,),
+                fleet=None if document is None else document.place.below("spec", "values"),
+                own=None if own is None else place,
+                object=about,
+            )
+            self.cases.append((directory, case))
+
+    def _values(self, document: Document, about: str) -> Mapping[str, Any] | None:
+        values = _mapping(document.body.get("spec")).get("values")
+        if values is not None and not isinstance(values, Mapping):
+            self._tell(document.place.below("spec", "values"), "spec.values is not a mapping", "", about)
+            return None
+        return values or {}
+
+    def _tell(self, place: Place, what: str, cure: str, about: str = "", severity: Severity = Severity.ERROR) -> None:
+        path = ".".join(step for step in place.steps if step != "items")
+        self.findings.append(
+            Finding(
+                file=str(place.file), line=place.line, object=about, path=path, what=what, cure=cure, severity=severity
+            )
+        )
+
+    def judged(self) -> Iterator[Finding]:
+        """Tell all that is wrong with the manifests."""
+        yield from self.findings
+        for name, case in self.cases:
+            yield from self.judge.try_out(name, [case])
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
