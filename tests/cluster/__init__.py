@@ -23,6 +23,7 @@ Read in this order:
     configs         the components' configuration files
     controlplane    etcd, API server, controller-manager, scheduler
     node            containerd, kubelet, images
+    simulated       nodes and pods that are objects only, played by kwok
     leftovers       the way back to a clean machine, after `down` and after a crash
 
 Nothing here imports the product, and the product imports nothing from here.

@@ -16,6 +16,8 @@ def main(arguments: list[str] | None = None) -> int:
     commands.add_parser("images", help="write the test workloads' images into the cache, print their names")
     commands.add_parser("up", help="start the cluster, print its kubeconfig's path")
     commands.add_parser("down", help="stop the cluster and leave nothing behind")
+    simulate = commands.add_parser("simulate", help="have so many simulated nodes in the running cluster")
+    simulate.add_argument("nodes", type=int)
     commands.add_parser("running", help="exit 0 if this checkout's cluster runs, 1 if not")
     load = commands.add_parser("load", help="import an image archive into the running cluster")
     load.add_argument("file", type=Path)
@@ -50,6 +52,8 @@ def _run(options: argparse.Namespace) -> int:
             print(lifecycle.up())
         case "down":
             lifecycle.down()
+        case "simulate":
+            lifecycle.simulate(options.nodes)
         case "running":
             lifecycle.require_running()
         case "load":

@@ -15,9 +15,14 @@ _HOW = b"trimpath, stripped, vendored copies; 1"
 
 
 def everything() -> None:
-    """Build every family that the cache lacks; then drop Go's build cache, which nothing needs any more."""
+    """Build every family that a cluster needs and the cache lacks."""
     for recipe in recipes.RECIPES:
         family(recipe)
+    _drop_scratch()
+
+
+def _drop_scratch() -> None:
+    """Drop Go's build cache, which nothing needs any more."""
     # A few GB. Modules stay: they are what another version's build would fetch again.
     scratch = places.cache() / "go" / "build"
     if scratch.exists() and toolchain.environment()["GOCACHE"] == str(scratch):
@@ -27,8 +32,11 @@ def everything() -> None:
 
 def program(name: str) -> Path:
     """Return a built program's path."""
-    recipe = next(r for r in recipes.RECIPES if name in r.programs)
-    return family(recipe) / name
+    recipe = next(r for r in (*recipes.RECIPES, *recipes.ON_DEMAND) if name in r.programs)
+    place = family(recipe) / name
+    if recipe in recipes.ON_DEMAND:
+        _drop_scratch()
+    return place
 
 
 def argo_crds(kind: str) -> Path:
@@ -43,8 +51,10 @@ def missing() -> list[Recipe]:
 
 def family(recipe: Recipe) -> Path:
     """Return the folder with a family's programs, building them if the cache has none."""
-    number = recipes.RECIPES.index(recipe) + 1
-    what = f"build {number} of {len(recipes.RECIPES)}: {recipe.family} ({', '.join(recipe.programs)})"
+    what = f"build: {recipe.family} ({', '.join(recipe.programs)})"
+    if recipe in recipes.RECIPES:
+        number = recipes.RECIPES.index(recipe) + 1
+        what = f"build {number} of {len(recipes.RECIPES)}: {recipe.family} ({', '.join(recipe.programs)})"
     if not cached.path("tools", _inputs(recipe)).is_dir():
         # Here, so that installing a toolchain is a task of its own and not part of the first build.
         toolchain.find()

@@ -15,6 +15,7 @@ from .errors import ClusterError
 
 API_URL = f"https://{network.API_ADDRESS}:443"
 NODE = "metaoperator-node"
+KWOK = "metaoperator.local:kwok"
 PKI = places.RUN / "pki"
 API_CERTIFICATE = PKI / "apiserver.crt"
 
@@ -24,6 +25,8 @@ _USERS = {
     "system:kube-controller-manager": "",
     "system:kube-scheduler": "",
     f"system:node:{NODE}": "system:nodes",
+    # A name of its own, so that the audit log tells its writes from a person's.
+    KWOK: "system:masters",
 }
 
 
@@ -67,6 +70,16 @@ def make() -> Credentials:
     lines = [f'{tokens[user]},{user},{user},"{groups}"' for user, groups in _USERS.items()]
     (PKI / "tokens.csv").write_text("\n".join(lines) + "\n")
     return Credentials(tokens)
+
+
+def load() -> Credentials | None:
+    """Read the tokens of the cluster that runs; `None` if there is none that came up."""
+    try:
+        lines = (PKI / "tokens.csv").read_text().splitlines()
+    except FileNotFoundError:
+        return None
+    tokens = {user: token for token, user, *_ in (line.split(",") for line in lines)}
+    return Credentials(tokens) if "admin" in tokens and places.KUBECONFIG.exists() else None
 
 
 def _client_certificate() -> None:

@@ -28,6 +28,7 @@ from . import (
     processes,
     record,
     say,
+    simulated,
 )
 from .credentials import Credentials
 from .errors import ClusterError, NotRoot
@@ -98,6 +99,22 @@ def down() -> None:
             raise ClusterError("the machine is not clean: see above, and try `down` again")
 
 
+def simulate(count: int) -> None:
+    """Have so many simulated nodes beside the real one."""
+    require_root()
+    require_running()
+    # The first time it takes minutes, and needs no right to the machine.
+    if count:
+        build.program(simulated.COMPONENT)
+    with record.exclusive():
+        current = require_running()
+        who = credentials.load()
+        if who is None:
+            raise ClusterError("the local cluster has not come up: `python3 -m tests.cluster up`")
+        with say.task(f"  {count} simulated nodes"):
+            simulated.have(count, current, who)
+
+
 def require_running() -> Record:
     """Return the record of this checkout's running cluster."""
     last = record.load()
@@ -131,9 +148,9 @@ def _healthy(last: Record, seconds: float = 10) -> bool:
 
     Patient, since the answer "no" costs a running cluster its life, and a busy machine is slow to answer.
     """
-    who = _admin()
+    who = credentials.load()
     deadline = time.monotonic() + seconds
-    while who is not None and set(last.running()) == set(_COMPONENTS):
+    while who is not None and set(last.running()) >= set(_COMPONENTS):
         if (
             controlplane.api_ready()
             and controlplane.controllers_ready()
@@ -145,14 +162,6 @@ def _healthy(last: Record, seconds: float = 10) -> bool:
             break
         time.sleep(0.5)
     return False
-
-
-def _admin() -> Credentials | None:
-    try:
-        line = (credentials.PKI / "tokens.csv").read_text().splitlines()[0]
-    except (FileNotFoundError, IndexError):
-        return None
-    return Credentials({"admin": line.split(",")[0]}) if places.KUBECONFIG.exists() else None
 
 
 def _require_free_ports() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 TOOLS = Path(__file__).resolve().parent / "tools"
+STAGES = Path(__file__).resolve().parent / "stages"
 
 # In the checkout: what a person or a test reads.
 HOME = CHECKOUT / ".cluster"

@@ -15,6 +15,7 @@ ARGO = "v4.0.5"
 
 ARGO_MODULE = "github.com/argoproj/argo-workflows/v4"
 _CONTAINERD_MODULE = "github.com/containerd/containerd/v2"
+_KWOK_MODULE = "sigs.k8s.io/kwok"
 _K8S_VERSION = "k8s.io/component-base/version"
 
 
@@ -76,7 +77,20 @@ RECIPES = (
     ),
 )
 
+# Built when somebody first asks for a program of it: a cluster comes up without.
+ON_DEMAND = (
+    Recipe(
+        family="kwok",
+        programs={"kwok": f"{_KWOK_MODULE}/cmd/kwok"},
+        kept={
+            "stages/pod": (_KWOK_MODULE, "kustomize/stage/pod/fast/pod-*.yaml"),
+            "stages/node": (_KWOK_MODULE, "kustomize/stage/node/fast/node-*.yaml"),
+            "stages/heartbeat": (_KWOK_MODULE, "kustomize/stage/node/heartbeat-with-lease/node-*.yaml"),
+        },
+    ),
+)
+
 
 def by_family(family: str) -> Recipe:
     """Return the recipe of one family."""
-    return next(recipe for recipe in RECIPES if recipe.family == family)
+    return next(recipe for recipe in (*RECIPES, *ON_DEMAND) if recipe.family == family)

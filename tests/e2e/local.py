@@ -70,10 +70,10 @@ class Api:
         """Take address and credentials from the kubeconfig."""
         config = json.loads(kubectl("config", "view", "--raw", "--flatten", "--minify", "-o", "json"))
         cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
-        self._authority = b64decode(cluster["certificate-authority-data"]).decode()
+        self.authority = b64decode(cluster["certificate-authority-data"]).decode()
         self._address = urlsplit(cluster["server"])
-        self._headers = {"Authorization": f"Bearer {user['token']}", "Accept": "application/json"}
-        self._tls = ssl.create_default_context(cadata=self._authority)
+        self.headers = {"Authorization": f"Bearer {user['token']}", "Accept": "application/json"}
+        self.tls = ssl.create_default_context(cadata=self.authority)
         self._connection: http.client.HTTPSConnection | None = None
         self.server = cluster["server"]
 
@@ -91,8 +91,8 @@ class Api:
     def _get(self, path: str) -> Object | None:
         if self._connection is None:
             host, port = self._address.hostname or "", self._address.port or 443
-            self._connection = http.client.HTTPSConnection(host, port, context=self._tls, timeout=30)
-        self._connection.request("GET", path, headers=self._headers)
+            self._connection = http.client.HTTPSConnection(host, port, context=self.tls, timeout=30)
+        self._connection.request("GET", path, headers=self.headers)
         answer = self._connection.getresponse()
         body = answer.read()
         if answer.status == 404:
@@ -121,7 +121,7 @@ class Api:
 
     def bearer_kubeconfig(self, token: str) -> Path:
         """Write a kubeconfig for the holder of `token`; the caller removes it."""
-        authority = b64encode(self._authority.encode()).decode()
+        authority = b64encode(self.authority.encode()).decode()
         config = {
             "apiVersion": "v1",
             "kind": "Config",
