@@ -1,88 +1,58 @@
-"""Measure, and write the figures down: `python -m tests.bench`. Ratios in one run; nothing here passes or fails.
+"""Measure, and write the figures down: `python -m tests.bench`. Nothing here passes or fails by itself.
 
-The machines are shared and noisy: quote the ratios and medians, never a single time.
+    render               rendering, without a cluster
+    burst                300 namespaces at once on simulated nodes, against a raw replay of the same writes
+    settled              the same fleet, left alone for ten minutes
+    settled-restarted    … after a restart of the operator
+    settled-mirrored     … after a restart, where an admission policy rewrites images
+
+All but the first run on fresh local clusters, which need root and are gone at the end.
 """
 
-import json
-import platform
-import resource
-import statistics
-import subprocess
+import argparse
 import sys
-import time
 from collections.abc import Callable
-from pathlib import Path
 
-RESULTS = Path(__file__).resolve().parents[2] / "bench" / "results"
-RUNS = 7
-IMPORTS = "import click, jinja2, jsonschema_rs, yaml"
-
-
-def cpu(command: list[str]) -> float:
-    """Seconds of CPU, user and system, that one run of a command takes."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return (after.ru_utime - before.ru_utime) + (after.ru_stime - before.ru_stime)
-
-
-def paired(first: list[str], second: list[str]) -> dict[str, float]:
-    """Run two commands in turn, so that a drifting machine hits both; medians, and the median of the ratios."""
-    cpu(first), cpu(second)
-    pairs = [(cpu(first), cpu(second)) for _ in range(RUNS)]
-    return {
-        "seconds": statistics.median(a for a, _ in pairs),
-        "imports_seconds": statistics.median(b for _, b in pairs),
-        "ratio": statistics.median(a / b for a, b in pairs),
-    }
-
-
-def render_once() -> dict[str, float]:
-    """`metaoperator render` of one namespace against importing what it needs (CPU)."""
-    return paired([sys.executable, "-m", "metaoperator", "render", "team-a"], [sys.executable, "-c", IMPORTS])
-
-
-def validate_shipped() -> dict[str, float]:
-    """`metaoperator validate` of what is shipped, for every kind of namespace, against the same imports (CPU)."""
-    return paired([sys.executable, "-m", "metaoperator", "validate"], [sys.executable, "-c", IMPORTS])
-
-
-def render_fleet(namespaces: int = 1000) -> dict[str, float]:
-    """Render many namespaces in one process (CPU)."""
-    from metaoperator import sources
-    from metaoperator.core import shard
-    from metaoperator.core.model import Namespace
-    from metaoperator.core.render import Program
-
-    program = sources.programs([sources.shipped()])["workflow-controller"]
-    assert isinstance(program, Program)
-    started = time.process_time()
-    for index in range(namespaces):
-        namespace = Namespace(name=f"team-{index}", uid=str(index))
-        program.desired(
-            namespace, shard.only_shard(namespace), template_name="default", fleet_values={}, namespace_values={}
-        )
-    seconds = time.process_time() - started
-    return {"namespaces": namespaces, "seconds": seconds, "milliseconds_each": 1000 * seconds / namespaces}
-
-
-BENCHES: dict[str, Callable[[], dict[str, float]]] = {
-    "render one": render_once,
-    "validate": validate_shipped,
-    "render fleet": render_fleet,
-}
+from . import burst, render, report, settled
+from .report import Figure
 
 
 def main() -> None:
-    """Run every bench; print the figures and keep them in `bench/results/latest.json`."""
-    figures = {}
-    for name, bench in BENCHES.items():
-        figures[name] = {key: round(value, 4) for key, value in bench().items()}
-        print(name, figures[name], flush=True)
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    about = {"python": platform.python_version(), "machine": platform.machine(), "date": time.strftime("%Y-%m-%d")}
-    (RESULTS / "latest.json").write_text(json.dumps({"about": about, "figures": figures}, indent=2) + "\n")
+    """Run the benches that are asked for; print their figures and keep them."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", action="append", metavar="BENCH", help="run this one; may be repeated")
+    parser.add_argument("--rounds", type=int, default=2, help="of operator and raw replay in turn (%(default)s)")
+    parser.add_argument("--namespaces", type=int, default=burst.NAMESPACES, help="(%(default)s)")
+    parser.add_argument("--minutes", type=float, default=10, help="of settled quiet (%(default)s)")
+    options = parser.parse_args()
+    count, minutes = options.namespaces, options.minutes
+    benches: dict[str, Callable[[], list[Figure]]] = {
+        "render": render.run,
+        "burst": lambda: burst.run(options.rounds, count),
+        "settled": lambda: settled.opted_in(minutes, count),
+        "settled-restarted": lambda: settled.restarted(minutes, count),
+        "settled-mirrored": lambda: settled.mirrored(minutes, count),
+    }
+    chosen = options.only or list(benches)
+    if unknown := sorted(set(chosen) - benches.keys()):
+        parser.error(f"no bench {', '.join(unknown)}; there are {', '.join(benches)}")
+    arguments = {
+        "render": "",
+        "burst": f" --rounds {options.rounds} --namespaces {count}",
+    }
+    for name in chosen:
+        print(f"== {name}", flush=True)
+        described = report.about()
+        figures = benches[name]()
+        how = f"python -m tests.bench --only {name}" + arguments.get(
+            name, f" --minutes {minutes:g} --namespaces {count}"
+        )
+        report.keep(name, how, described, figures)
+        print(report.table(figures), flush=True)
+    print(f"kept in {report.TABLE.relative_to(report.ROOT)}")
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

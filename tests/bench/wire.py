@@ -1,0 +1,78 @@
+"""Many requests to the API server at once, as plainly as Python can send them."""
+
+import asyncio
+import json
+import ssl
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+
+MERGE = "application/merge-patch+json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request; the body is sent as it is."""
+
+    method: str
+    path: str
+    body: str
+    content_type: str = "application/json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Door:
+    """Where the API server is, and who asks."""
+
+    server: str
+    authority: str
+    token: str
+    agent: str
+
+    def session(self) -> aiohttp.ClientSession:
+        """Open a session; connections are kept and reused."""
+        connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(cadata=self.authority), limit=0)
+        headers = {"Authorization": f"Bearer {self.token}", "Accept": "application/json", "User-Agent": self.agent}
+        return aiohttp.ClientSession(self.server, headers=headers, connector=connector)
+
+
+async def send(session: aiohttp.ClientSession, request: Request) -> tuple[int, dict[str, Any]]:
+    """Send one request; returns the code and the body."""
+    headers = {"Content-Type": request.content_type}
+    async with session.request(request.method, request.path, data=request.body, headers=headers) as answer:
+        return answer.status, json.loads(await answer.read())
+
+
+async def each(items: Iterable[Any], work: Callable[[Any], Awaitable[None]], *, at_once: int) -> None:
+    """Work on all items, so many at a time."""
+    left = iter(items)
+
+    async def worker() -> None:
+        for item in left:
+            await work(item)
+
+    await asyncio.gather(*(worker() for _ in range(at_once)))
+
+
+def send_all(door: Door, requests: Iterable[Request], *, at_once: int = 32) -> None:
+    """Send them all; the first that is refused ends it."""
+
+    async def main() -> None:
+        async with door.session() as session:
+
+            async def one(request: Request) -> None:
+                code, body = await send(session, request)
+                if code >= 300:
+                    raise AssertionError(f"{request.method} {request.path}: {code} {body.get('message')}")
+
+            await each(requests, one, at_once=at_once)
+
+    asyncio.run(main())
+
+
+def labels(name: str, wanted: Mapping[str, str | None]) -> Request:
+    """Label a namespace."""
+    body = json.dumps({"metadata": {"labels": wanted}})
+    return Request(method="PATCH", path=f"/api/v1/namespaces/{name}", body=body, content_type=MERGE)
