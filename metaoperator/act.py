@@ -9,7 +9,7 @@ from metaoperator.cluster import Cluster
 from metaoperator.core import drift, immutable, names, ownership, plan
 from metaoperator.core.drift import Answers
 from metaoperator.core.errors import Conflict, Gone, Invalid, Rejected, RetryableError
-from metaoperator.core.fights import WINDOW_SECONDS, WRITES, Fights
+from metaoperator.core.fights import REBIRTH_SECONDS, WINDOW_SECONDS, WRITES, Fights
 from metaoperator.core.model import DEPLOYMENT, Manifest, Ref
 from metaoperator.core.names import Reason
 from metaoperator.core.plan import Step, Verb
@@ -21,8 +21,6 @@ ANSWER_SECONDS: Final = 1700.0
 """Seconds for which an answer of the API server is relied on: each resync, half an hour apart at least, asks again."""
 _FOR_PEOPLE: Final = (Reason.CONFLICT, Reason.IMMUTABLE, Reason.DRIFT_FIGHT)
 _MENDED_FIRST: Final = (Reason.OPERATOR_FORBIDDEN, Reason.KIND_UNSEEN, Reason.QUOTA_EXCEEDED, Reason.REJECTED)
-_THERE: Final = frozenset({Reason.DRIFT_FIGHT, Reason.IMMUTABLE})
-"""Held, but there, and ours."""
 _IMMUTABLE_WORDS: Final = ("immutable", "cannot change", "may not change", "updates to")
 
 
@@ -65,6 +63,7 @@ class Actor:
         self._fleet = fleet
         self._answers: dict[Ref, tuple[tuple[str, str], float]] = {}
         self._fights = Fights()
+        self._births = Fights(retry=REBIRTH_SECONDS)
         self.refusals = Refusals()
 
     @property
@@ -78,7 +77,14 @@ class Actor:
         for ref in [ref for ref in self._answers if ref.namespace == namespace]:
             del self._answers[ref]
         self._fights.forget_namespace(namespace)
+        self._births.forget_namespace(namespace)
         self.refusals.forget(namespace)
+
+    def _ended(self, ref: Ref) -> None:
+        """Drop what is remembered of an object that we delete."""
+        self._answers.pop(ref, None)
+        self._fights.forget(ref)
+        self._births.forget(ref)
 
     async def install(self, steps: Sequence[Step], plan_now: Callable[[], Sequence[Step]]) -> Outcome:
         """Carry out a plan: all that pods rest on at once, then, planned anew if anything was done, the workloads.
@@ -88,7 +94,7 @@ class Actor:
         """
         outcome = Outcome()
         await asyncio.gather(*(self.step(step, outcome) for step in steps if step.ref.kind != DEPLOYMENT))
-        absent = [step.ref for step in outcome.held if step.reason not in _THERE]
+        absent = [step.ref for step in outcome.held if not step.uid]
         amiss = sorted({*map(str, absent), *outcome.missing})
         for step in plan_now() if outcome.wrote else steps:
             if step.ref.kind != DEPLOYMENT:
@@ -131,8 +137,7 @@ class Actor:
                 return await self._replace(step)
             case Verb.PRUNE:
                 await self._cluster.delete(step.ref, uid=step.uid, foreground=step.ref.kind == DEPLOYMENT)
-                self._answers.pop(step.ref, None)
-                self._fights.forget(step.ref)
+                self._ended(step.ref)
         return step
 
     async def _create(self, step: Step) -> Step:
@@ -143,15 +148,19 @@ class Actor:
         """
         assert step.manifest is not None
         meta = {**step.manifest["metadata"], "resourceVersion": "1"}
+        home = meta["annotations"][names.NAMESPACE_UID_ANNOTATION]
+        if not self._births.may_write(step.ref, "", home, _now()):
+            return _deleted_again(step, "is gone again")
         try:
             await self._applied({**step.manifest, "metadata": meta}, force=False)
         except Conflict:
             live = await self._cluster.get(step.ref)
-            if live is not None and not ownership.is_ours(live, meta["annotations"][names.NAMESPACE_UID_ANNOTATION]):
+            if live is not None and not ownership.is_ours(live, home):
                 return plan.conflict(step.ref, live)
             if live is not None:
                 self._fleet.learn(live)
             raise
+        self._births.wrote(step.ref, "", home, _now())
         return step
 
     async def _apply(self, step: Step) -> Step:
@@ -204,14 +213,13 @@ class Actor:
         if found is None:
             raise Conflict(f"{step.ref} was changed while we looked")
         if not immutable.ours_to_replace(live, found):
-            return plan.frozen(step.ref, f"{found}, and somebody else made it what it is")
+            return plan.frozen(step.ref, step.uid, f"{found}, and somebody else made it what it is")
         meta = step.manifest["metadata"]
         trial = {**meta, "name": f"{meta['name'][:50]}-next", "resourceVersion": "1"}
         await self._cluster.apply({**step.manifest, "metadata": trial}, force=False, dry_run=True)
         runs_pods = immutable.runs_pods(step.manifest)
         await self._cluster.delete(step.ref, uid=step.uid, foreground=runs_pods)
-        self._answers.pop(step.ref, None)
-        self._fights.forget(step.ref)
+        self._ended(step.ref)
         if runs_pods:
             return step  # its pods have to be gone: once it is seen to be, it is created
         done = await self._create(step)
@@ -265,6 +273,14 @@ def _fought(step: Step, what: str) -> Step:
     return replace(step, verb=Verb.HOLD, reason=Reason.DRIFT_FIGHT, message=message)
 
 
+def _deleted_again(step: Step, what: str) -> Step:
+    message = (
+        f"{step.ref}: {what}; made {WRITES} times within {WINDOW_SECONDS / 60:.0f} minutes, somebody deletes it each "
+        "time: it is made anew every minute or two until they stop (the API server's audit log says who)"
+    )
+    return replace(step, verb=Verb.HOLD, reason=Reason.DRIFT_FIGHT, message=message)
+
+
 def _named(writers: Sequence[str]) -> str:
     return ", ".join(writers) or "nobody who is named in managedFields (an admission webhook or policy?)"
 
@@ -272,7 +288,7 @@ def _named(writers: Sequence[str]) -> str:
 def _unchangeable(step: Step, exc: Invalid) -> Step:
     """Tell of a field that only the API server knows to be immutable; any other refusal stays one."""
     if any(words in str(exc) for words in _IMMUTABLE_WORDS) and "metadata.uid" not in str(exc):
-        return plan.frozen(step.ref, str(exc))
+        return plan.frozen(step.ref, step.uid, str(exc))
     raise exc
 
 

@@ -86,6 +86,7 @@ class Fleet:
         self._moved: dict[tuple[str, str], float] = {}
         self._stale: set[tuple[str, str]] = set()
         self._work: dict[tuple[str, str], Counter[bool]] = {}
+        self._strangers: set[str] = set()
         self.objects = {
             kind: Informer(
                 cluster,
@@ -173,9 +174,15 @@ class Fleet:
         if ref.kind in self.objects:
             self.objects[ref.kind].learn(live)
 
+    def nothing_of_ours(self, namespace: str) -> None:
+        """Take note that what carries our label there is not ours: Workflows there are nobody's news."""
+        if self._holds(namespace):
+            self._strangers.add(namespace)
+
     # ---- changes
 
     def _object_changed(self, ref: Ref, _before: Manifest | None, _after: Manifest | None) -> None:
+        self._strangers.discard(ref.namespace)
         self._ask(ref.namespace, 0.0)
 
     def _work_changed(self, ref: Ref, before: Manifest | None, after: Manifest | None) -> None:
@@ -205,8 +212,11 @@ class Fleet:
             self._ask_if_ours(ref.namespace, 0.0)
 
     def _ask_if_ours(self, namespace: str, delay: float) -> None:
-        if self._opted_in(namespace) or any(each.holds(namespace) for each in self.objects.values()):
+        if self._opted_in(namespace) or (namespace not in self._strangers and self._holds(namespace)):
             self._ask(namespace, delay)
+
+    def _holds(self, namespace: str) -> bool:
+        return any(each.holds(namespace) for each in self.objects.values())
 
     async def _watch_leases(self) -> None:
         """Ask for a look at each namespace whose Lease just stopped moving: nothing else would tell."""

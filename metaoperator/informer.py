@@ -285,7 +285,7 @@ def pod(live: Manifest) -> Manifest:
     """Keep what tells whose a pod is and how it fares."""
     status: Mapping[str, Any] = live.get("status") or {}
     keep = ("phase", "conditions", "containerStatuses", "initContainerStatuses")
-    meta = ("name", "namespace", "uid", "labels", "ownerReferences", "deletionTimestamp")
+    meta = ("name", "namespace", "uid", "labels", "ownerReferences", "deletionTimestamp", "finalizers")
     return {
         "apiVersion": live["apiVersion"],
         "kind": live["kind"],

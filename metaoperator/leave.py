@@ -2,16 +2,16 @@
 
 import functools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import datetime
 from typing import Final
 
 from metaoperator import publish
 from metaoperator.act import Actor, Outcome
-from metaoperator.cluster import Cluster, crd_exists
+from metaoperator.cluster import Cluster, Selection, crd_exists
 from metaoperator.core import health, names, ownership, plan, shard
 from metaoperator.core.errors import Gone, RetryableError
-from metaoperator.core.model import LEASE, NAMESPACE, POD, Manifest, Namespace, Ref, WorkCount
+from metaoperator.core.model import LEASE, NAMESPACE, POD, WORKFLOW, Manifest, Namespace, Ref, WorkCount
 from metaoperator.core.names import Reason
 from metaoperator.core.status import Note
 from metaoperator.fleet import Fleet, Observed, unfinished
@@ -38,11 +38,12 @@ class Leaver:
         publisher: publish.Publisher,
         wall_clock: Callable[[], datetime],
     ) -> None:
-        """Remember nothing."""
+        """Remember only of which orphans was told, and what."""
         self._cluster = cluster
         self._mirror = mirror
         self._fleet = fleet
         self._recorder = recorder
+        self._told: dict[str, str] = {}
         self._actor = actor
         self._publisher = publisher
         self._wall_clock = wall_clock
@@ -66,22 +67,21 @@ class Leaver:
             )
             return None
         stalled: Note | None = None
-        unfinished_work = await self.unfinished(namespace, instance, seen)
-        if unfinished_work.unfinished:
-            note = Note(
-                reason=Reason.DRAINING,
-                message=f"opted out; unfinished Workflows with ID {instance} are served until they end: stop or delete "
-                "them to leave sooner, and suspend CronWorkflows with that ID, which start new ones",
-            )
+        if waits := await self._drains(namespace, instance, seen):
+            note = Note(reason=Reason.DRAINING, message=f"opted out; {waits}")
             verdict = health.assess(seen.deployment(namespace.uid), seen.pods, seen.lease, now=self._wall_clock())
+            if wfc is None:
+                await self._orphaned(namespace, ours, waits)
         else:
             steps = plan.removal(
                 seen.objects,
                 namespace_uid=namespace.uid,
                 lease=lease,
-                pods=[f"Pod/{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in seen.pods],
+                pods=[f"{Ref.of(pod)}{ownership.held(pod)}" for pod in seen.pods],
             )
             outcome = Outcome()
+            if wfc is None:
+                await self._orphaned(namespace, ours, "they are removed")
             for step in steps:  # in order: what stays is the proof that the rest is still ours to remove
                 await self._actor.step(step, outcome)
                 if outcome.later is not None:
@@ -96,6 +96,58 @@ class Leaver:
         if wfc is not None:
             wait = await self._publisher.publish(wfc, view(wfc, verdict, stalled=stalled, reconciling=note, seen=seen))
         return LOOK_AGAIN_SECONDS if wait is None else wait
+
+    async def _drains(self, namespace: Namespace, instance: str, seen: Observed) -> str:
+        """Say what the child is kept for; empty when it may go."""
+        if (await self.unfinished(namespace, instance, seen)).unfinished:
+            return (
+                f"unfinished Workflows with ID {instance} are served until they end: stop or delete them to leave "
+                "sooner, and suspend CronWorkflows with that ID, which start new ones"
+            )
+        lives = seen.deployment(namespace.uid)
+        if (
+            lives is not None
+            and "deletionTimestamp" not in lives["metadata"]
+            and (held := await self._held(namespace, instance))
+        ):
+            return (
+                f"only the child takes these finalizers off, so it is kept until they are gone: {', '.join(held)}; to "
+                "leave at once, and what they clean up behind, take them off by hand"
+            )
+        return ""
+
+    async def _held(self, namespace: Namespace, instance: str) -> list[str]:
+        """Name the Workflows that are being deleted and wait for the child: it collects their artifacts."""
+        found: list[str] = []
+        label = f"{names.INSTANCE_ID_LABEL}={instance},{names.COMPLETED_LABEL}=true"
+        ended = Selection(kind=WORKFLOW, namespace=namespace.name, label_selector=label, metadata_only=True)
+        try:
+            async for page in self._cluster.list_pages(ended):
+                found += [
+                    f"{Ref(WORKFLOW, namespace.name, item['metadata']['name'])}{ownership.held(item)}"
+                    for item in page["items"]
+                    if ownership.held(item)
+                ]
+        except Gone:
+            return []
+        return found[:5] + ([f"and {len(found) - 5} more"] if len(found) > 5 else [])
+
+    async def _orphaned(self, namespace: Namespace, ours: Collection[Ref], what: str) -> None:
+        """Tell of a child without label and without row, where people look for it: at its Namespace, once each time."""
+        objects = ", ".join(f"{ref.kind.kind}/{ref.name}" for ref in sorted(ours))
+        message = f"a child of nobody is here, for there is neither label nor WorkflowController: {what} ({objects})"
+        key = f"{namespace.uid}: {what}"
+        if self._told.get(namespace.name) == key:
+            return
+        self._told[namespace.name] = key
+        log.warning("orphaned", extra={"namespace": namespace.name, "message_": message})
+        meta = {"name": namespace.name, "uid": namespace.uid}
+        about = {"apiVersion": NAMESPACE.api_version, "kind": NAMESPACE.kind, "metadata": meta}
+        await self._recorder.tell(about, Reason.ORPHANED, message, warning=True)
+
+    def forget(self, namespace: str) -> None:
+        """Drop what is remembered of one namespace."""
+        self._told.pop(namespace, None)
 
     async def _childs_lease(self, namespace: Namespace, instance: str) -> tuple[Ref, str] | None:
         """Find the Lease that our child left behind, with its UID; it carries no mark, so its holder has to tell.
@@ -134,6 +186,8 @@ class Leaver:
 
     async def _gone(self, namespace: Namespace, wfc: Manifest | None, *, made_by_us: bool) -> float | None:
         """Nothing of ours is left: take the row away that we made, or say in a person's own that it rests."""
+        self.forget(namespace.name)
+        self._fleet.nothing_of_ours(namespace.name)
         if wfc is None:
             self._publisher.forget(namespace.name)
             # Nothing watches a namespace without our label: a copy of it would stay for ever.

@@ -101,6 +101,8 @@ class Reconciler:
         self._mirror.forget(publish.wfc_ref(name))
         self._publisher.forget(name)
         self._actor.forget(name)
+        self._leaver.forget(name)
+        self._row.forget(name)
 
     async def _refuse(self, name: str, raw: Manifest | None, message: str) -> float | None:
         log.warning("namespace refused", extra={"namespace": name, "message_": message})

@@ -16,15 +16,22 @@ class Row:
     """Writes the spec of WorkflowControllers; their status is `publish`'s."""
 
     def __init__(self, cluster: Cluster, mirror: Mirror, fleet: Fleet) -> None:
-        """Remember nothing."""
+        """Remember only which rows were paused: a cache, for one that is deleted."""
         self._cluster = cluster
         self._mirror = mirror
         self._fleet = fleet
+        self._paused: dict[str, str] = {}
+
+    def forget(self, namespace: str) -> None:
+        """Drop what is remembered of one namespace."""
+        self._paused.pop(namespace, None)
 
     async def ensure(self, namespace: Namespace) -> Manifest:
         """Make the WorkflowController, or fill in its instance ID; one that a person made does not get our mark."""
         ref = publish.wfc_ref(namespace.name)
         live = await self._mirror.get(ref)
+        if live is not None:
+            self._remember(namespace, live)
         if live is not None and (live.get("spec") or {}).get("instanceID"):
             if self._something_is_missing(namespace, live):
                 await self._confirm(namespace)
@@ -38,7 +45,16 @@ class Row:
             meta["resourceVersion"] = "1"  # creates, or conflicts with one that a person made meanwhile
         else:
             meta["uid"] = live["metadata"]["uid"]
-        return await self._write_wfc(ref, meta, {"instanceID": shard.instance_id(namespace)})
+        spec: dict[str, Any] = {"instanceID": shard.instance_id(namespace)}
+        if live is None and self._paused.get(namespace.name) == namespace.uid:
+            spec["paused"] = True  # somebody works on this child by hand: that its row is gone does not end it
+        return await self._write_wfc(ref, meta, spec)
+
+    def _remember(self, namespace: Namespace, live: Manifest) -> None:
+        if (live.get("spec") or {}).get("paused"):
+            self._paused[namespace.name] = namespace.uid
+        else:
+            self._paused.pop(namespace.name, None)
 
     def _something_is_missing(self, namespace: Namespace, wfc: Manifest) -> bool:
         """Tell whether objects may be made in this pass: the row's own copy may be as old as the namespace's."""
@@ -83,7 +99,10 @@ class Row:
             )
         ref = Ref.of(wfc)
         kept = self._marked(ref, namespace) | {"uid": meta["uid"]}
-        await self._write_wfc(ref, kept, {"instanceID": wfc["spec"]["instanceID"]})
+        # What we wrote into the spec and would leave out now, the API server would take away.
+        mine = [key for key in wfc["spec"] if ownership.owns(wfc, names.FIELD_MANAGER, ("spec", key))]
+        spec = {key: wfc["spec"][key] for key in ("instanceID", *mine)}
+        await self._write_wfc(ref, kept, spec)
 
     def _marked(self, ref: Ref, namespace: Namespace) -> dict[str, Any]:
         return {

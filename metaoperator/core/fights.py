@@ -1,7 +1,8 @@
-"""Two writers that take the same field back from each other: whoever is us stops. A cache, told the time.
+"""Two writers that take the same thing back from each other: whoever is us stops. A cache, told the time.
 
-An object that was put right three times within ten minutes and differs again is left as it is. It is put right again
-when other bytes are rendered, at once; when it agrees by itself, from then on; and otherwise once an hour.
+What was put right three times within ten minutes and is amiss again is left as it is. It is put right again when other
+bytes are rendered, at once; when it agrees by itself, from then on; and otherwise now and then: once an hour where a
+field differs, once a minute where an object is deleted, for without it nothing may work.
 """
 
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ from metaoperator.core.model import Ref
 WRITES: Final = 3
 WINDOW_SECONDS: Final = 600.0
 RETRY_SECONDS: Final = 3600.0
+REBIRTH_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +33,9 @@ class _Fight:
 class Fights:
     """What was put right of late. Losing it costs at most three more writes to an object."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, retry: float = RETRY_SECONDS) -> None:
         """Begin with peace."""
+        self._retry = retry
         self._fights: dict[Ref, _Fight] = {}
 
     def __len__(self) -> int:
@@ -47,7 +50,7 @@ class Fights:
         if not fight.stopped and since > WINDOW_SECONDS:
             del self._fights[ref]
             return True
-        if not (fight.stopped or fight.fierce) or since >= RETRY_SECONDS:
+        if not (fight.stopped or fight.fierce) or since >= self._retry:
             return True
         self._fights[ref] = replace(fight, stopped=True, answered=True)
         return False

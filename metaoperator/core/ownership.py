@@ -37,6 +37,13 @@ def rendered_digest(manifest: Manifest) -> str:
     return str((manifest["metadata"].get("annotations") or {}).get(names.RENDERED_ANNOTATION, ""))
 
 
+def held(live: Manifest) -> str:
+    """Say which finalizers keep an object that is being deleted; those of the garbage collector go by themselves."""
+    meta = live["metadata"]
+    found = sorted(set(meta.get("finalizers") or ()) - {"foregroundDeletion", "orphan"})
+    return f" (held by its finalizers {', '.join(found)})" if "deletionTimestamp" in meta and found else ""
+
+
 def owns(live: Manifest, manager: str, keys: Keys) -> bool:
     """Tell whether a manager owns a field, or anything in it."""
     entries = live["metadata"].get("managedFields") or ()

@@ -123,7 +123,8 @@ def _birth(manifest: Manifest, pods: Sequence[Manifest]) -> Step:
 def _step(manifest: Manifest, live: Manifest, answers: Answers, ignored: Sequence[Ignored]) -> Step:
     ref, uid = Ref.of(manifest), live["metadata"]["uid"]
     if "deletionTimestamp" in live["metadata"]:
-        return Step(verb=Verb.HOLD, ref=ref, reason=Reason.REMOVING, message=f"{ref} is being deleted; made anew after")
+        message = f"{ref} is being deleted{ownership.held(live)}; made anew after"
+        return Step(verb=Verb.HOLD, ref=ref, reason=Reason.REMOVING, message=message)
     changed = rendered_digest(manifest) != rendered_digest(live)
     if (found := immutable.change(manifest, live)) is not None:
         return _replacement(manifest, live, found, changed=changed)
@@ -147,18 +148,18 @@ def _replacement(manifest: Manifest, live: Manifest, found: immutable.Change, *,
     """Replace an object only for what is rendered anew: nobody's edit makes us delete anything."""
     ref, uid = Ref.of(manifest), live["metadata"]["uid"]
     if not changed:
-        return frozen(ref, f"{found}, and somebody else made it what it is")
+        return frozen(ref, uid, f"{found}, and somebody else made it what it is")
     if (why := immutable.holds_data(live)) is not None:
-        return frozen(ref, f"{found}, and it is not replaced: {why}")
+        return frozen(ref, uid, f"{found}, and it is not replaced: {why}")
     return Step(
         verb=Verb.REPLACE, ref=ref, reason=Reason.REPLACED, message=f"{ref}: {found}", manifest=manifest, uid=uid
     )
 
 
-def frozen(ref: Ref, why: str) -> Step:
+def frozen(ref: Ref, uid: str, why: str) -> Step:
     """Hold an object that cannot become what is rendered, and that a person has to delete."""
     message = f"{ref}: {why}; render the value that it has, or save what you need of it and delete it: it is made anew"
-    return Step(verb=Verb.HOLD, ref=ref, reason=Reason.IMMUTABLE, message=message)
+    return Step(verb=Verb.HOLD, ref=ref, reason=Reason.IMMUTABLE, message=message, uid=uid)
 
 
 def conflict(ref: Ref, live: Manifest) -> Step:
@@ -190,7 +191,8 @@ def removal(
     ours = {ref: live for ref, live in sorted(observed.items()) if is_ours(live, namespace_uid)}
     workloads = {ref: live for ref, live in ours.items() if ref.kind == DEPLOYMENT}
     if workloads or pods:
-        waiting = f"waits for {', '.join([*map(str, workloads), *sorted(pods)])} to be gone"
+        children = [f"{ref}{ownership.held(live)}" for ref, live in workloads.items()]
+        waiting = f"waits for {', '.join([*children, *sorted(pods)])} to be gone"
         return tuple(
             Step(verb=Verb.HOLD, ref=ref, reason=Reason.REMOVING, message=waiting)
             if "deletionTimestamp" in live["metadata"] or ref not in workloads
@@ -199,7 +201,7 @@ def removal(
         ) or ((Step(verb=Verb.HOLD, ref=lease[0], reason=Reason.REMOVING, message=waiting),) if lease else ())
     steps = [_prune(ref, live) for ref, live in ours.items() if "deletionTimestamp" not in live["metadata"]]
     steps += [
-        Step(verb=Verb.HOLD, ref=ref, reason=Reason.REMOVING, message=f"{ref} is being deleted")
+        Step(verb=Verb.HOLD, ref=ref, reason=Reason.REMOVING, message=f"{ref} is being deleted{ownership.held(live)}")
         for ref, live in ours.items()
         if "deletionTimestamp" in live["metadata"]
     ]

@@ -186,6 +186,66 @@ async def test_an_opt_out_ends_a_fight(world: World) -> None:
             await world.until(lambda: world.ready("team-a"))
 
 
+@pytest.mark.parametrize(
+    ("kind", "name"), [("Deployment", "workflow-controller"), ("ServiceAccount", "workflow-controller")]
+)
+async def test_an_object_that_is_deleted_each_time_is_made_every_minute_or_two(
+    world: World, server: FakeApiServer, kind: str, name: str
+) -> None:
+    """Deleted at once by somebody's clean-up job: no storm, and told; when they stop, READY within ten minutes."""
+    async with world.operator():
+        await served(world, "team-a")
+        births = _births(server, kind, name)
+        active = _deletes(server, kind, name)
+        await world.until(lambda: world.condition("team-a") == ("False", "DriftFight"), 10)
+        assert f"{kind}/team-a/{name}: is gone again" in world.message("team-a")
+        await asyncio.sleep(600)
+        assert 5 <= len(births) <= 14
+        active[0] = False
+        await world.until(lambda: server.get(kind, "team-a", name) is not None, 250)
+        await world.until(lambda: world.ready("team-a") and world.whole("team-a"), 800)
+
+
+async def test_an_object_that_a_person_deletes_now_and_then_is_made_at_once(
+    world: World, server: FakeApiServer
+) -> None:
+    """Every six minutes, the way some people restart things."""
+    async with world.operator():
+        await served(world, "team-a")
+        for _ in range(5):
+            server.delete("Deployment", "team-a", "workflow-controller")
+            await world.until(lambda: world.ready("team-a"), 20)
+            await asyncio.sleep(360)
+
+
+def _births(server: FakeApiServer, kind: str, name: str) -> list[str]:
+    found: list[str] = []
+
+    def notice(changed: Any, event: Any) -> None:
+        if (changed.kind, event.type, event.obj["metadata"]["name"]) == (kind, "ADDED", name):
+            found.append(event.obj["metadata"]["uid"])
+
+    server.store.listeners.append(notice)
+    return found
+
+
+def _deletes(server: FakeApiServer, kind: str, name: str) -> list[bool]:
+    """Delete an object now, and each time that it is made, while it says so."""
+    active = [True]
+
+    def delete() -> None:
+        if active[0] and server.get(kind, "team-a", name) is not None:
+            server.delete(kind, "team-a", name)
+
+    def notice(changed: Any, event: Any) -> None:
+        if (changed.kind, event.type, event.obj["metadata"]["name"]) == (kind, "ADDED", name):
+            asyncio.get_running_loop().call_later(0.1, delete)
+
+    server.store.listeners.append(notice)
+    delete()
+    return active
+
+
 def _deployment(server: FakeApiServer) -> dict[str, Any]:
     found = server.get("Deployment", "team-a", "workflow-controller")
     assert found is not None

@@ -66,7 +66,8 @@ async def test_the_childs_configuration_stays_until_its_last_pod_is_gone(world: 
         await asyncio.sleep(300)
         assert {kind for kind, _ in world.child("team-a")} >= {"ConfigMap", "RoleBinding", "ServiceAccount", "Service"}
         assert world.condition("team-a") == ("False", "Removing")
-        assert pod in world.message("team-a") or "Deployment" in world.message("team-a")
+        held = f"Pod/team-a/{pod} (held by its finalizers example.com/slow-kubelet)"
+        assert held in world.message("team-a")
         server.patch("Pod", "team-a", pod, {"metadata": {"finalizers": None}})
         await world.until(lambda: gone(world, "team-a"), 30)
 
@@ -142,8 +143,73 @@ async def test_orphans_leave_whose_label_and_row_vanished_while_the_operator_was
         world.start()
         await asyncio.sleep(120)
         assert world.whole("team-a")
+        (waiting,) = world.events("Orphaned")
+        assert (waiting["type"], waiting["regarding"]["kind"], waiting["regarding"]["name"]) == (
+            "Warning",
+            "Namespace",
+            "team-a",
+        )
+        assert "unfinished Workflows with ID team-a" in waiting["note"]
+        assert "Deployment/workflow-controller" in waiting["note"]
         world.phase("team-a", "running", "Succeeded", completed=True)
         await world.until(lambda: gone(world, "team-a"))
+        assert len(world.events("Orphaned")) == 2
+
+
+async def test_copies_in_a_namespace_that_was_never_opted_in_are_none_of_ours(
+    world: World, server: FakeApiServer
+) -> None:
+    """Copies of our objects, mark and all, under the UID of where they come from: no Event, no write, no read."""
+    async with world.operator():
+        await served(world, "team-a")
+        world.namespace("team-b")
+        for kind, name in SIX:
+            if kind == "Deployment":
+                continue
+            live = _get(server, kind, name)
+            kept = {key: live["metadata"][key] for key in ("name", "labels", "annotations")} | {"namespace": "team-b"}
+            body = {key: value for key, value in live.items() if key != "status"} | {"metadata": kept}
+            server.create(body, manager="metaoperator")
+        await asyncio.sleep(30)
+        server.audit.clear()
+        for i in range(30):
+            world.workflow("team-b", f"w-{i}")
+            await asyncio.sleep(3)
+        assert [entry for entry in world.ours() if entry.verb in ("get", "list")] == []
+        copies = server.select("ConfigMap", "team-b")
+        world.opt_in("team-b")
+        await world.until(lambda: world.condition("team-b") == ("False", "Conflict"), 10)
+        world.opt_out("team-b")
+        await world.until(lambda: world.wfc("team-b") is None, 130)
+        await asyncio.sleep(120)
+        assert server.select("ConfigMap", "team-b") == copies
+    assert world.events("Orphaned") == []
+    assert [
+        entry for entry in world.writes() if entry.verb == "delete" and entry.resource != "workflowcontrollers"
+    ] == []
+
+
+async def test_a_workflow_whose_artifacts_only_the_child_collects_keeps_the_child(
+    world: World, server: FakeApiServer
+) -> None:
+    """It is being deleted and held by Argo's finalizer: the child goes last, and READY names both (R27)."""
+    async with world.operator():
+        await served(world, "team-a")
+        world.workflow("team-a", "keep-my-artifacts", **{names.COMPLETED_LABEL: "true"})
+        world.workflow("team-a", "kept", **{names.COMPLETED_LABEL: "true"})
+        hold = {"metadata": {"finalizers": ["workflows.argoproj.io/artifact-gc"]}}
+        for name in ("keep-my-artifacts", "kept"):
+            server.patch("Workflow", "team-a", name, hold)
+        server.delete("Workflow", "team-a", "keep-my-artifacts")
+        world.opt_out("team-a")
+        await world.until(lambda: world.condition("team-a", "Reconciling") == ("True", "Draining"), 10)
+        told = world.message("team-a", "Reconciling")
+        assert "Workflow/team-a/keep-my-artifacts (held by its finalizers workflows.argoproj.io/artifact-gc)" in told
+        assert "Workflow/team-a/kept" not in told
+        await asyncio.sleep(300)
+        assert world.whole("team-a")
+        server.patch("Workflow", "team-a", "keep-my-artifacts", {"metadata": {"finalizers": None}})
+        await world.until(lambda: gone(world, "team-a"), 130)
 
 
 async def test_only_marked_objects_of_this_namespace_leave(world: World, server: FakeApiServer) -> None:

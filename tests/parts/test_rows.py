@@ -342,3 +342,32 @@ def born(_kind: Any, event: Any) -> tuple[str, str]:
 def marked(server: FakeApiServer) -> list[Any]:
     """List what carries our mark in the namespace, the row included."""
     return [live for kind in (*KINDS, "WorkflowController") for live in server.select(kind, "team-a", MARK)]
+
+
+async def test_a_paused_row_that_is_deleted_comes_back_paused(world: World, server: FakeApiServer) -> None:
+    """Somebody works on the child by hand: their edit stays until they end the pause, and then drift is repaired."""
+    async with world.operator():
+        await tuned(world)
+        world.spec("team-a", paused=True)
+        await world.until(lambda: world.condition("team-a")[1] == "Paused")
+        server.patch("Deployment", "team-a", "workflow-controller", {"spec": {"replicas": 0}}, manager="kubectl")
+        await asyncio.sleep(30)
+        server.delete("WorkflowController", "team-a", "workflow-controller")
+        await world.until(lambda: (world.wfc("team-a") or {}).get("spec", {}).get("paused") is True, 5)
+        await asyncio.sleep(300)
+        assert touched(world) == []
+        world.spec("team-a", paused=False)
+        await world.until(lambda: world.ready("team-a"), 20)
+        assert (world.wfc("team-a") or {})["spec"]["paused"] is False
+
+
+async def test_a_row_that_is_no_longer_paused_comes_back_unpaused(world: World, server: FakeApiServer) -> None:
+    """A pause that ended is no pause."""
+    async with world.operator():
+        await tuned(world)
+        for paused in (True, False):
+            world.spec("team-a", paused=paused)
+            await asyncio.sleep(20)
+        server.delete("WorkflowController", "team-a", "workflow-controller")
+        await world.until(lambda: world.ready("team-a"), 20)
+        assert not (world.wfc("team-a") or {})["spec"].get("paused")

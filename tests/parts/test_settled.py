@@ -216,6 +216,10 @@ def _remembered(operator: Any) -> dict[str, int]:
         "due": queue._due,
         "answers": reconciler._actor._answers,
         "fights": reconciler._actor._fights,
+        "births": reconciler._actor._births,
+        "orphans": reconciler._leaver._told,
+        "paused": reconciler._row._paused,
+        "strangers": fleet._strangers,
         "published": reconciler._publisher._published_at,
         **{str(each.selection): each._texts for each in fleet.informers},
     }
