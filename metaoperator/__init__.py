@@ -17,6 +17,7 @@ The map, top to bottom; imports point down and `make arch` checks it:
 `handlers`         kopf: an event becomes a name, nothing else
 `probes`           /healthz, /readyz, /metrics
 `worker`           drains the queue; one namespace's failure stays its own
+`preflight`        what a cluster lacks before the first label: one module per question
 `preview`          the operator's next pass over a namespace, rehearsed: `diff`
 `pretence`         what a preview pretends to stand in the cluster
 `reconcile`        gather, decide, act for one name
@@ -31,6 +32,7 @@ The map, top to bottom; imports point down and `make arch` checks it:
 `informer`         list and watch, kept true across every kind of cut
 `declared`         what people's manifests ask of template sets: `validate`
 `validation`       template sets, judged without a cluster
+`bundle`           the manifests that travel with the package
 `inputs`           what the paths given to `validate` are
 `rehearsal`        a cluster in which everything is asked and nothing is written
 `cluster`          the only module that speaks to Kubernetes

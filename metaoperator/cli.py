@@ -30,6 +30,7 @@ COMMANDS: Final = {
     "render": "Show what a namespace would get; no cluster is needed.",
     "validate": "Find every fault of template sets, values and manifests; no cluster is needed.",
     "diff": "Show what would change in the cluster if the operator applied sets and values now.",
+    "preflight": "Show what a cluster lacks before the first label.",
     "status": "Show every opted-in namespace: is its controller ready, and if not, why.",
     "env": "Print what the Argo CLI needs for a namespace.",
 }

@@ -137,6 +137,22 @@ class Cluster:
                 raise
             return None
 
+    async def server_version(self) -> Manifest:
+        """Read what the API server says of itself."""
+        return await self._call("GET", "/version")
+
+    async def serves(self, kind: Kind) -> bool:
+        """Tell whether a kind is served at this version."""
+        try:
+            await self._resource(kind)
+        except Gone:
+            return False
+        return True
+
+    async def plural(self, kind: Kind) -> str:
+        """Name the resource of a kind, as permissions do."""
+        return (await self._resource(kind)).plural
+
     async def list_pages(self, selection: Selection, *, limit: int = _PAGE) -> AsyncIterator[Manifest]:
         """List page by page; each page is the List as sent. `Expired` when paging took too long."""
         path = await self._collection(selection)

@@ -6,13 +6,16 @@ where the asking person lacks the right, the answer is composed by value, and th
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from metaoperator.cluster import Cluster
-from metaoperator.core import names, overlay
+from metaoperator.core import names, overlay, rules
 from metaoperator.core.errors import Conflict, Forbidden, Gone
 from metaoperator.core.model import Manifest, Ref
+from metaoperator.core.rules import Right
 from metaoperator.gate import Gate
+
+_REVIEWS: Final = "/apis/authorization.k8s.io/v1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +100,17 @@ class Rehearsal(Cluster):
             self.writes[ref] = Write(before=before, after=None)
             self._deleted.add(ref)
 
+    async def try_out(self, manifest: Manifest) -> None:
+        """Ask whether an object could be created; a refusal is raised in the API server's words."""
+        query = {"fieldManager": names.FIELD_MANAGER, "dryRun": "All"}
+        await self._write("POST", await self._home(manifest), query, manifest)
+
+    async def allows(self, right: Right) -> bool:
+        """Ask whether the operator's ServiceAccount has a right."""
+        asked = rules.review(right, account=names.OPERATOR_NAMESPACE, account_namespace=names.OPERATOR_NAMESPACE)
+        answer, _ = await self._write("POST", f"{_REVIEWS}/subjectaccessreviews", {}, asked)
+        return bool(answer["status"].get("allowed"))
+
     async def post_event(self, event: Manifest) -> None:
         """Tell nobody."""
 
@@ -120,8 +134,8 @@ class Rehearsal(Cluster):
         *,
         fenced: bool = True,
     ) -> tuple[Manifest, bool]:
-        """Let dry-runs through, which need no gate; anything else meets one that is closed."""
-        rehearsed = query.get("dryRun") == "All" and query.get("fieldManager") == names.FIELD_MANAGER
+        """Let dry-runs and reviews through, which store nothing; anything else meets a gate that is closed."""
+        rehearsed = query.get("dryRun") == "All" or path.startswith(_REVIEWS)
         return await super()._write(method, path, query, body, content_type, fenced=fenced and not rehearsed)
 
 

@@ -43,6 +43,8 @@ class Kind:
 
 RBAC = "rbac.authorization.k8s.io"
 
+ADMISSION = "admissionregistration.k8s.io"
+
 BUILT_IN = (
     Kind(group="", version="v1", kind="Namespace", plural="namespaces", namespaced=False, status=True),
     # Pods count generations since 1.35.
@@ -52,6 +54,8 @@ BUILT_IN = (
     Kind(group="", version="v1", kind="ServiceAccount", plural="serviceaccounts"),
     Kind(group="", version="v1", kind="ResourceQuota", plural="resourcequotas", status=True),
     Kind(group="", version="v1", kind="LimitRange", plural="limitranges"),
+    Kind(group="", version="v1", kind="Secret", plural="secrets"),
+    Kind(group="", version="v1", kind="Node", plural="nodes", namespaced=False, status=True),
     Kind(group="", version="v1", kind="Event", plural="events", create_on_put=True),
     Kind(group="events.k8s.io", version="v1", kind="Event", plural="events", create_on_put=True),
     Kind(group="apps", version="v1", kind="Deployment", plural="deployments", status=True, generation=True),
@@ -79,6 +83,23 @@ BUILT_IN = (
         create_on_put=True,
     ),
     Kind(group="scheduling.k8s.io", version="v1", kind="PriorityClass", plural="priorityclasses", namespaced=False),
+    *(
+        Kind(group=ADMISSION, version="v1", kind=kind, plural=plural, namespaced=False, generation=True)
+        for kind, plural in (
+            ("MutatingAdmissionPolicy", "mutatingadmissionpolicies"),
+            ("MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings"),
+            ("ValidatingAdmissionPolicy", "validatingadmissionpolicies"),
+            ("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"),
+        )
+    ),
+    # Answered, never stored.
+    Kind(
+        group="authorization.k8s.io",
+        version="v1",
+        kind="SubjectAccessReview",
+        plural="subjectaccessreviews",
+        namespaced=False,
+    ),
     Kind(group="coordination.k8s.io", version="v1", kind="Lease", plural="leases", create_on_put=True, blind_put=False),
     Kind(
         group="apiextensions.k8s.io",

@@ -39,6 +39,13 @@ class Authorizer:
         if not self._allowed(user, asked):
             raise problems.forbidden(kind, name, f'User "{user}" cannot {verb} resource "{resource}" {_where(asked)}')
 
+    def review(self, spec: Manifest) -> bool:
+        """Answer a SubjectAccessReview about a resource."""
+        asked = spec["resourceAttributes"]
+        resource = "/".join(filter(None, (asked["resource"], asked.get("subresource"))))
+        where, name = asked.get("namespace"), asked.get("name")
+        return self._allowed(spec["user"], Question(asked["verb"], asked.get("group", ""), resource, where, name))
+
     def check_creation(self, user: str, kind: Kind, namespace: str | None, name: str, live: Manifest | None) -> None:
         """An apply to what is not there is a create as well."""
         if live is None:

@@ -279,6 +279,8 @@ class FakeApiServer:
             return 200, _deleted(kind, obj) if gone else obj
         if asked.verb == "get":
             code, obj = 200, self.store.get(kind, namespace, name)
+        elif asked.verb == "create" and kind.kind == "SubjectAccessReview":
+            code, obj = 201, {**body, "status": {"allowed": self.authorizer.review(body["spec"])}}
         elif asked.verb == "create":
             code, obj = 201, self.store.create(kind, namespace, body, **how)
         elif asked.verb == "update":

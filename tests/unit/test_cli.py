@@ -251,6 +251,7 @@ def test_help_and_version_are_no_errors(run: Run) -> None:
         ["env", "-h"],
         ["diff", "-h"],
         ["validate", "-h"],
+        ["preflight", "-h"],
     ):
         ran = run(*args)
         assert (ran.code, ran.err) == (0, "")

@@ -1,0 +1,91 @@
+"""`metaoperator preflight`: what a cluster lacks before the first label."""
+
+import functools
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from metaoperator import bundle, sources
+from metaoperator.commands import asking, options, tables, telling
+from metaoperator.core import names
+from metaoperator.core.render import Program
+from metaoperator.preflight import images, installed, neighbours, rows, server, spaces
+from metaoperator.preflight.rows import Result, Row
+from metaoperator.pretence import Assumed
+from metaoperator.rehearsal import Rehearsal
+from metaoperator.settings import Settings
+
+
+@click.command("preflight")
+@click.argument("namespaces", nargs=-1, metavar="[NAMESPACE]...", type=options.NAMESPACE)
+@options.kubeconfig
+@options.templates
+@click.option("--fleet-values", type=options.FILE, help="Values as in a ControllerTemplate's spec.values.")
+@click.option(
+    "--operator-namespace",
+    default=names.OPERATOR_NAMESPACE,
+    show_default=True,
+    type=options.NAMESPACE,
+    help="The operator's own namespace, which is never served.",
+)
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def command(
+    *,
+    namespaces: Sequence[str],
+    kubeconfig: str | None,
+    templates: Sequence[Path],
+    fleet_values: Path | None,
+    operator_namespace: str,
+    output: str,
+) -> int:
+    """Show what the cluster lacks before the first label, and before each NAMESPACE is opted in.
+
+    Nothing is written: objects are tried by dry-run. What you may not ask is shown as not known.
+
+    Exit code 0 if nothing is missing, 1 if anything is.
+    """
+    assumed = Assumed(
+        programs=sources.programs((sources.shipped(), *templates)),
+        fleet_values=sources.values_file(fleet_values) if fleet_values else None,
+    )
+    settings = Settings(kubeconfig=kubeconfig, namespace=operator_namespace)
+    wanted = sorted(set(namespaces))
+    found = rows.worst_first(
+        asking.run(
+            lambda: Rehearsal(kubeconfig=kubeconfig), lambda cluster: checked(cluster, wanted, assumed, settings)
+        )
+    )
+    if output == "json":
+        tables.show_json([asdict(row) for row in found])
+    else:
+        shown = [{key.upper(): str(value) for key, value in asdict(row).items()} for row in found]
+        click.echo(tables.text(shown), nl=False)
+    return telling.NO if any(row.result is Result.MISSING for row in found) else 0
+
+
+async def checked(cluster: Rehearsal, namespaces: Sequence[str], assumed: Assumed, settings: Settings) -> list[Row]:
+    """Ask every question, in the order of an installation."""
+    programs = assumed.programs
+    questions: list[tuple[str, Callable[[], Awaitable[list[Row]]]]] = [
+        ("admission policies", lambda: server.policies(cluster)),
+        ("Argo CRDs", lambda: server.argo_kinds(cluster, _version(assumed))),
+        ("fleet bundle", lambda: installed.of(cluster, bundle.FLEET)),
+        ("operator bundle", lambda: installed.of(cluster, bundle.OPERATOR)),
+        ("operator's permissions", lambda: installed.permissions(cluster, programs)),
+        ("ControllerTemplates", lambda: installed.templates(cluster, programs)),
+        ("other controllers", lambda: neighbours.of(cluster, namespaces)),
+        ("images", lambda: images.of(cluster, assumed)),
+        *((f"namespace {name}", functools.partial(spaces.of, cluster, name, assumed, settings)) for name in namespaces),
+    ]
+    found = await server.version(cluster)  # whoever cannot even ask this gets no table
+    for check, question in questions:
+        found += await rows.asked(check, question())
+    return found
+
+
+def _version(assumed: Assumed) -> str:
+    program = assumed.programs.get(sources.DEFAULT_SET)
+    defaults = program.template_set.defaults if isinstance(program, Program) else {}
+    return str((assumed.fleet_values or {}).get("version") or defaults.get("version", ""))

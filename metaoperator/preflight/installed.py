@@ -1,0 +1,118 @@
+"""The fleet bundle and the operator: what of them is there, and whether it is what this version ships."""
+
+from collections.abc import Mapping
+
+from metaoperator import bundle
+from metaoperator.cluster import Cluster, Selection
+from metaoperator.core import drift, rules, trial
+from metaoperator.core.errors import Gone, TemplateError
+from metaoperator.core.model import CONTROLLER_TEMPLATE, DEPLOYMENT, Manifest, Ref
+from metaoperator.core.names import OPERATOR_NAMESPACE
+from metaoperator.core.render import Program
+from metaoperator.core.rules import Right
+from metaoperator.core.trial import Layers
+from metaoperator.preflight.rows import Result, Row
+from metaoperator.rehearsal import Rehearsal
+
+_APPLY = {
+    bundle.FLEET: "kubectl apply --server-side -k manifests/fleet/crds, then -k manifests/fleet",
+    bundle.OPERATOR: "kubectl apply --server-side -k manifests/operator",
+}
+_THEIRS = frozenset({DEPLOYMENT, CONTROLLER_TEMPLATE})
+"""Kinds in which people change what is shipped: an image's registry, the values of the fleet."""
+
+
+async def of(cluster: Cluster, name: str) -> list[Row]:
+    """Look for every object of a bundle, and compare it by value."""
+    shipped = bundle.objects(name)
+    missing, changed = [], []
+    for manifest in shipped:
+        ref = Ref.of(manifest)
+        live = await _found(cluster, ref)
+        if live is None:
+            missing.append(str(ref))
+        elif ref.kind not in _THEIRS and (apart := [path for path, _ in drift.differences(manifest, live)]):
+            changed.append(f"{ref} ({apart[0]}{' …' if len(apart) > 1 else ''})")
+    check, cure = f"{name} bundle", _APPLY[name]
+    rows = []
+    if missing:
+        what = f"not there: {', '.join(missing)}" if len(missing) < len(shipped) else "not installed"
+        rows.append(Row(check=check, result=Result.MISSING, what=what, cure=cure))
+    if changed:
+        what = f"not as this version ships it: {', '.join(changed)}"
+        rows.append(Row(check=check, result=Result.WARNING, what=what, cure=cure))
+    return rows or [Row(check=check, result=Result.OK, what=f"all {len(shipped)} objects are there, as shipped")]
+
+
+async def _found(cluster: Cluster, ref: Ref) -> Manifest | None:
+    try:
+        return await cluster.get(ref)
+    except Gone:
+        return None
+
+
+async def templates(cluster: Cluster, programs: Mapping[str, Program | TemplateError]) -> list[Row]:
+    """Render what every ControllerTemplate stands for."""
+    check = "ControllerTemplates"
+    rows = []
+    try:
+        found = [
+            item async for page in cluster.list_pages(Selection(kind=CONTROLLER_TEMPLATE)) for item in page["items"]
+        ]
+    except Gone:
+        return [Row(check=check, result=Result.MISSING, what="the kind is not installed", cure=_APPLY[bundle.FLEET])]
+    for each in found:
+        name, directory = each["metadata"]["name"], each["spec"]["source"]["directory"]
+        program = programs.get(directory)
+        if isinstance(program, Program):
+            layers = Layers(fleet=each["spec"].get("values") or {}, template=name)
+            _, problems = trial.run(program, trial.ORDINARY, layers)
+            told = "; ".join(map(str, problems))
+        else:
+            told = f"no template set {directory} at hand (--templates)" if program is None else str(program)
+        result = Result.MISSING if told else Result.OK
+        rows.append(Row(check=check, result=result, what=f"{name}: {told or f'renders, from set {directory}'}"))
+    none = Row(check=check, result=Result.MISSING, what="there is none", cure=_APPLY[bundle.FLEET])
+    return rows or [none]
+
+
+async def permissions(cluster: Rehearsal, programs: Mapping[str, Program | TemplateError]) -> list[Row]:
+    """Ask for each right of the operator's roles, and for what sets at hand render besides."""
+    check = "operator's permissions"
+    needed = list(dict.fromkeys(_needed()))
+    missing = [right for right in needed if not await cluster.allows(right)]
+    if len(missing) == len(needed):
+        what = f"ServiceAccount {OPERATOR_NAMESPACE}/{OPERATOR_NAMESPACE} may do nothing yet"
+        return [Row(check=check, result=Result.MISSING, what=what, cure=_APPLY[bundle.OPERATOR])]
+    rows = []
+    if missing:
+        what = f"missing: {rules.told(missing)}"
+        rows.append(Row(check=check, result=Result.MISSING, what=what, cure=_APPLY[bundle.OPERATOR]))
+    for name, program in sorted(programs.items()):
+        if isinstance(program, Program):
+            lacking = [right for right in await _of_set(cluster, program) if not await cluster.allows(right)]
+            if lacking:
+                what = f"missing for template set {name}: {rules.told(lacking)}"
+                cure = f"grant it to ServiceAccount {OPERATOR_NAMESPACE}/{OPERATOR_NAMESPACE} by a ClusterRole of yours"
+                rows.append(Row(check=check, result=Result.WARNING, what=what, cure=cure))
+    return rows or [Row(check=check, result=Result.OK, what=f"all {len(needed)} rights are there")]
+
+
+def _needed() -> list[Right]:
+    return [
+        right
+        for each in bundle.objects(bundle.OPERATOR)
+        if each["kind"] in {"ClusterRole", "Role"}
+        for right in rules.rights(each["rules"], each["metadata"].get("namespace", ""))
+    ]
+
+
+async def _of_set(cluster: Rehearsal, program: Program) -> list[Right]:
+    found = []
+    for kind in sorted(program.template_set.kinds):
+        if await cluster.serves(kind):
+            group = kind.api_version.rpartition("/")[0]
+            resource = await cluster.plural(kind)
+            verbs = ("get", "list", "watch", "create", "patch", "delete")
+            found += [Right("", group, resource, "", verb) for verb in verbs]
+    return found

@@ -1,0 +1,399 @@
+"""What a cluster lacks before the first label: each lack alone, beside a cluster that has everything."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from metaoperator import bundle, sources
+from metaoperator.commands import preflight
+from metaoperator.core import names
+from metaoperator.core.errors import RetryableError
+from metaoperator.core.model import NAMESPACE, Ref
+from metaoperator.preflight.rows import Result, Row, worst_first
+from metaoperator.preflight.server import ARGO
+from metaoperator.pretence import Assumed
+from metaoperator.rehearsal import Rehearsal
+from metaoperator.settings import Settings
+from tests.fake import FakeApiServer
+
+from .world import TOKEN, World
+
+APPS = "apps/v1"
+
+
+async def look(world: World, *namespaces: str, **assumed: Any) -> list[Row]:
+    """Run every check, and hold it to writing nothing."""
+    before = world.server.history.version
+    cluster = Rehearsal(kubeconfig=str(world.kubeconfig))
+    await cluster.connect()
+    try:
+        programs = sources.programs((sources.shipped(),))
+        found = await preflight.checked(cluster, namespaces, Assumed(programs=programs, **assumed), Settings())
+    finally:
+        await cluster.close()
+    assert world.server.history.version == before
+    return worst_first(found)
+
+
+def told(rows: list[Row], result: Result = Result.MISSING) -> list[tuple[str, str]]:
+    """Tell check and finding of the rows of one result."""
+    return [(row.check, row.what) for row in rows if row.result is result]
+
+
+def definition(plural: str, *, full: bool = True) -> dict[str, Any]:
+    """Write a definition as Argo ships it, established."""
+    spec: dict[str, Any] = {"type": "object"}
+    spec |= (
+        {"properties": {"entrypoint": {"type": "string"}}} if full else {"x-kubernetes-preserve-unknown-fields": True}
+    )
+    kind = {"workflows": "Workflow", "cronworkflows": "CronWorkflow"}.get(plural, plural.title())
+    scope = "Cluster" if plural.startswith("cluster") else "Namespaced"
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+    version = {"name": "v1alpha1", "served": True, "storage": True, "schema": schema}
+    named = {"kind": kind, "plural": plural}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.argoproj.io"},
+        "spec": {"group": "argoproj.io", "scope": scope, "names": named, "versions": [version]},
+        "status": {"conditions": [{"type": "Established", "status": "True"}]},
+    }
+
+
+def install(world: World, *names_of_bundles: str) -> None:
+    """Apply bundles as kubectl would; what is there already stays."""
+    for name in names_of_bundles:
+        for manifest in bundle.objects(name):
+            ref = Ref.of(manifest)
+            if world.server.get(ref.kind.kind, ref.namespace or None, ref.name) is None:
+                world.server.create(dict(manifest), manager="kubectl")
+            elif ref.kind == NAMESPACE:
+                world.server.patch("Namespace", None, ref.name, {"metadata": manifest["metadata"]}, manager="kubectl")
+
+
+@pytest.fixture
+def whole(world: World) -> World:
+    """Make a cluster that lacks nothing, with two nodes, one of which has the controller's image."""
+    for each in ARGO:
+        world.server.define(definition(each))
+        name = f"{each}.argoproj.io"
+        conditions = {"conditions": [{"type": "Established", "status": "True"}]}
+        world.server.patch("CustomResourceDefinition", None, name, {"status": conditions}, sub="status")
+    install(world, bundle.FLEET, bundle.OPERATOR)
+    image = {"names": ["quay.io/argoproj/workflow-controller:v4.1.2"]}
+    for name, images in (("n1", [image]), ("n2", [])):
+        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
+        world.server.create(node)
+        world.server.patch("Node", None, name, {"status": {"images": images}}, sub="status")
+    world.namespace("team-a")
+    return world
+
+
+async def test_a_cluster_that_has_everything_lacks_nothing(whole: World) -> None:
+    """Every check has a row, each of them is fine, and what will be pulled is told."""
+    rows = await look(whole, "team-a")
+    assert {row.result for row in rows} == {Result.OK}
+    checks = [row.check for row in rows]
+    assert list(dict.fromkeys(checks)) == [
+        "API server",
+        "admission policies",
+        "Argo CRDs",
+        "fleet bundle",
+        "operator bundle",
+        "operator's permissions",
+        "ControllerTemplates",
+        "other controllers",
+        "images",
+        "namespace team-a",
+    ]
+    what = {row.what for row in rows}
+    assert "Kubernetes v1.36.3" in what
+    assert "all 8 there, full (workflows), serving v1alpha1" in what
+    assert "quay.io/argoproj/workflow-controller:v4.1.2 on 1 of 2 nodes: pulled on the others when needed" in what
+
+
+async def test_an_empty_cluster_is_told_what_to_install_in_order(world: World, server: FakeApiServer) -> None:
+    """Before anything is installed, which is when it is asked for: each lack with the command that mends it."""
+    for kind in ("WorkflowController", "ControllerTemplate", "Workflow", "CronWorkflow"):
+        server.withdraw(kind)
+    world.namespace("team-a")
+    rows = await look(world, "team-a")
+    missing = [(row.check, row.cure) for row in rows if row.result is Result.MISSING]
+    assert [check for check, _ in missing] == [
+        "Argo CRDs",
+        "fleet bundle",
+        "operator bundle",
+        "operator's permissions",
+        "ControllerTemplates",
+    ]
+    cures = dict(missing)
+    assert cures["Argo CRDs"] == (
+        'kubectl apply --server-side -k "https://github.com/argoproj/argo-workflows/manifests/base/crds/full?ref=v4.1.2"'
+    )
+    assert cures["fleet bundle"].startswith("kubectl apply --server-side -k manifests/fleet/crds")
+    assert cures["operator bundle"] == "kubectl apply --server-side -k manifests/operator"
+    assert ("namespace team-a", "6 objects would be made, and the controller's pod admitted") in told(rows, Result.OK)
+
+
+# Each lack alone
+
+
+@dataclass(frozen=True)
+class Lack:
+    """What is done to a whole cluster, and how it is told."""
+
+    do: Callable[[World], Any]
+    check: str
+    what: str
+    result: Result = Result.MISSING
+
+
+def _drop(kind: str, name: str, namespace: str | None = None) -> Callable[[World], None]:
+    return lambda world: world.server.delete(kind, namespace, name)
+
+
+def _unserve(kind: str) -> Callable[[World], None]:
+    return lambda world: world.server.registry.remove(world.server.registry.named(kind))
+
+
+def _crd(plural: str, **patch: Any) -> Callable[[World], None]:
+    def do(world: World) -> None:
+        sub = "status" if "status" in patch else ""
+        world.server.patch("CustomResourceDefinition", None, f"{plural}.argoproj.io", patch, sub=sub)
+
+    return do
+
+
+def _rules(world: World) -> None:
+    role = world.server.get("ClusterRole", None, "metaoperator")
+    assert role is not None
+    rules = [rule for rule in role["rules"] if "deployments" not in rule["resources"]]
+    world.server.patch("ClusterRole", None, "metaoperator", {"rules": rules})
+
+
+def _controller(namespace: str, *args: str, config: dict[str, str] | None = None) -> Callable[[World], None]:
+    def do(world: World) -> None:
+        if world.server.get("Namespace", None, namespace) is None:
+            world.namespace(namespace)
+        if config is not None:
+            world.make("ConfigMap", namespace, "argo-config", data=config)
+        labels = {"app": "argo"}
+        container = {
+            "name": "c",
+            "image": "quay.io/argoproj/workflow-controller:v3.7.0",
+            "args": ["--configmap", "argo-config", *args],
+        }
+        pod = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+        spec = {"selector": {"matchLabels": labels}, "template": pod}
+        world.make("Deployment", namespace, "argo", api=APPS, spec=spec)
+
+    return do
+
+
+def _template(spec: dict[str, Any]) -> Callable[[World], None]:
+    return lambda world: world.server.patch("ControllerTemplate", None, "default", {"spec": spec})
+
+
+def _taken(world: World) -> None:
+    world.make("ConfigMap", "team-a", "workflow-controller-configmap", data={})
+
+
+def _restricted(world: World) -> None:
+    hard = {"hard": {"requests.cpu": "10m"}}
+    world.make("ResourceQuota", "team-a", "small", spec=hard)
+
+
+def _services(world: World) -> None:
+    world.make("ResourceQuota", "team-a", "none", spec={"hard": {"count/services": "0"}})
+
+
+def _terminating(world: World) -> None:
+    world.server.patch("Namespace", None, "team-a", {"metadata": {"finalizers": ["example.com/slow"]}})
+    world.server.delete("Namespace", None, "team-a")
+
+
+LACKS: dict[str, Lack] = {
+    "no policy API": Lack(
+        _unserve("MutatingAdmissionPolicy"), "admission policies", "MutatingAdmissionPolicy v1 is not served"
+    ),
+    "a CRD": Lack(
+        _drop("CustomResourceDefinition", "workflowtasksets.argoproj.io"), "Argo CRDs", "not there: workflowtas"
+    ),
+    "a CRD not established": Lack(
+        _crd("workflows", status={"conditions": [{"type": "Established", "status": "False"}]}),
+        "Argo CRDs",
+        "not established: workflows",
+    ),
+    "minimal CRDs": Lack(
+        lambda world: world.server.define(definition("workflows", full=False)),
+        "Argo CRDs",
+        "all 8 there, minimal (workflows)",
+        Result.OK,
+    ),
+    "a ClusterRole": Lack(
+        _drop("ClusterRole", "metaoperator-workflow-executor-v1"),
+        "fleet bundle",
+        "not there: ClusterRole/metaoperator-workflow-executor-v1",
+    ),
+    "the stamping policy": Lack(
+        _drop("MutatingAdmissionPolicy", "metaoperator-instance-id"),
+        "fleet bundle",
+        "not there: MutatingAdmissionPolicy/metaoperator-instance-id",
+    ),
+    "an older policy": Lack(
+        lambda world: world.server.patch(
+            "MutatingAdmissionPolicy", None, "metaoperator-instance-id", {"spec": {"failurePolicy": "Ignore"}}
+        ),
+        "fleet bundle",
+        "not as this version ships it: MutatingAdmissionPolicy/metaoperator-instance-id (spec.failurePolicy)",
+        Result.WARNING,
+    ),
+    "a right": Lack(
+        _rules,
+        "operator's permissions",
+        "missing: get,list,watch,create,patch,delete deployments.apps",
+    ),
+    "the binding": Lack(
+        _drop("ClusterRoleBinding", "metaoperator"),
+        "operator's permissions",
+        "missing: ",
+    ),
+    "values at fault": Lack(
+        _template({"values": {"log": {"level": "loud"}}}),
+        "ControllerTemplates",
+        'default: values.log.level: "loud" is not one of',
+    ),
+    "a set that is not there": Lack(
+        _template({"source": {"directory": "gold"}}),
+        "ControllerTemplates",
+        "default: no template set gold at hand (--templates)",
+    ),
+    "a controller in the namespace": Lack(
+        _controller("team-a", "--namespaced", config={"config": "instanceID: mine\n"}),
+        "other controllers",
+        "Deployment/team-a/argo serves namespace team-a with instance ID mine",
+    ),
+    "a controller that manages it from elsewhere": Lack(
+        _controller("argo", "--namespaced", "--managed-namespace=team-a"),
+        "other controllers",
+        "Deployment/argo/argo serves namespace team-a with instance ID (none)",
+    ),
+    "a cluster-wide one with the namespace's name": Lack(
+        _controller("argo", config={"instanceID": "team-a"}),
+        "other controllers",
+        "Deployment/argo/argo is cluster-wide with instance ID team-a, a namespace's name",
+    ),
+    "a cluster-wide one without an ID": Lack(
+        _controller("argo", config={}),
+        "other controllers",
+        "Deployment/argo/argo is cluster-wide without an instance ID",
+        Result.WARNING,
+    ),
+    "a cluster-wide one with an ID of its own": Lack(
+        _controller("argo", config={"config": "instanceID: central\n"}),
+        "other controllers",
+        "Deployment/argo/argo is cluster-wide with its own instance ID central",
+        Result.OK,
+    ),
+    "a configuration that cannot be read": Lack(
+        _controller("argo", config={"config": ": ["}),
+        "other controllers",
+        "Deployment/argo/argo is cluster-wide; its instance ID cannot be read",
+        Result.UNKNOWN,
+    ),
+    "a name that is taken": Lack(
+        _taken, "namespace team-a", "ConfigMap/team-a/workflow-controller-configmap exists and does not carry our mark"
+    ),
+    "a quota on objects": Lack(_services, "namespace team-a", "Service/team-a/workflow-controller-metrics: "),
+    "a quota on pods": Lack(_restricted, "namespace team-a", "the controller's pod would be refused: "),
+    "a namespace that ends": Lack(
+        _terminating, "namespace team-a", "Terminating: namespace team-a is being deleted, and nothing is written to it"
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LACKS)
+async def test_a_lack_is_told_with_its_cure(whole: World, case: str) -> None:
+    """Its row, with the result it deserves; what is missing is accompanied by what to do."""
+    lack = LACKS[case]
+    lack.do(whole)
+    rows = await look(whole, "team-a")
+    found = [row for row in rows if row.check == lack.check and row.what.startswith(lack.what)]
+    assert [row.result for row in found] == [lack.result], "\n".join(map(str, rows))
+    others = {row.check for row in rows if row.result is Result.MISSING} - {lack.check}
+    # What rests on it may be missing too; nothing that has nothing to do with it is.
+    assert others <= {"namespace team-a", "fleet bundle", "operator bundle", "operator's permissions"}
+    if lack.result is Result.MISSING and "Terminating" not in lack.what:
+        assert all(row.cure for row in found) or lack.check == "ControllerTemplates"
+
+
+async def test_namespaces_that_are_never_served_and_such_that_are_not_there(whole: World) -> None:
+    """Each has a row that says so; one bad name keeps nothing else from being looked at."""
+    whole.namespace("kube-x")
+    rows = await look(whole, "kube-x", "nowhere", "team-a")
+    assert told(rows) == [
+        ("namespace kube-x", "NamespaceRefused: namespace kube-x belongs to the system, and is never served"),
+        ("namespace nowhere", "there is no namespace nowhere: kubectl create namespace nowhere"),
+    ]
+    assert ("namespace team-a", "7 objects would be made, and the controller's pod admitted") in told(rows, Result.OK)
+
+
+async def test_pull_secrets_that_are_named_have_to_be_there(whole: World) -> None:
+    """By the values at hand; one that is there is no row."""
+    whole.make("Secret", "team-a", "there")
+    rows = await look(whole, "team-a", fleet_values={"images": {"pullSecrets": ["gone", "there"]}})
+    assert told(rows) == [("namespace team-a", "pull secret gone is not there")]
+
+
+async def test_a_namespace_that_is_served_already_is_fine(whole: World) -> None:
+    """It may be run at any time."""
+    async with whole.operator():
+        whole.opt_in("team-a")
+        await whole.until(lambda: whole.ready("team-a"))
+    assert told(await look(whole, "team-a"), Result.OK)[-1] == ("namespace team-a", "opted in already")
+
+
+async def test_who_may_do_nothing_is_told_what_is_not_known(whole: World, server: FakeApiServer) -> None:
+    """No traceback and no false alarm: each question that may not be asked is one that is not answered."""
+    server.users[TOKEN] = "eve"
+    rows = await look(whole, "team-a")
+    assert told(rows) == []
+    unknown = dict(told(rows, Result.UNKNOWN))
+    assert set(unknown) == {
+        "Argo CRDs",
+        "fleet bundle",
+        "operator bundle",
+        "operator's permissions",
+        "ControllerTemplates",
+        "other controllers",
+        "images",
+        "namespace team-a",
+    }
+    assert all('User "eve" cannot' in what or "served" in what for what in unknown.values())
+    assert {row.result for row in rows if row.check in {"API server", "admission policies"}} == {Result.OK}
+
+
+async def test_a_server_that_is_not_there_is_no_row(world: World, server: FakeApiServer) -> None:
+    """The command ends with exit code 3 then: there is nothing to say of any check."""
+    server.faults.answer(500, times=99)
+    with pytest.raises(RetryableError):
+        await look(world)
+
+
+def test_worst_comes_first_and_the_rest_in_order() -> None:
+    """What is missing, then what is not known, then warnings; an installation's order within."""
+    rows = [
+        Row(check=str(n), result=result, what="") for n, result in enumerate([*reversed(Result), *reversed(Result)])
+    ]
+    assert [row.check for row in worst_first(rows)] == ["3", "7", "2", "6", "1", "5", "0", "4"]
+
+
+def test_the_bundles_are_what_kustomize_builds() -> None:
+    """Every file of a bundle is an object of it, and the operator's live in its namespace."""
+    for name in (bundle.FLEET, bundle.OPERATOR):
+        files = [path for path in bundle.folder(name).rglob("*.yaml") if path.name != "kustomization.yaml"]
+        assert len(bundle.objects(name)) >= len(files)
+    homes = {each["metadata"].get("namespace") for each in bundle.objects(bundle.OPERATOR)}
+    assert homes == {None, names.OPERATOR_NAMESPACE}
