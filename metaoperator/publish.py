@@ -51,7 +51,7 @@ class Publisher:
     async def publish(self, wfc: Manifest, view: View) -> float | None:
         """Write the status if it differs; returns the seconds after which counts that had to wait are due."""
         name = wfc["metadata"]["namespace"]
-        published = wfc.get("status") or {}
+        published = status.ours(wfc.get("status") or {})
         wanted = status.workflow_controller(view, published, now=self._wall_clock())
         if wanted == published:
             return None

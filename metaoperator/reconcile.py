@@ -313,7 +313,7 @@ class Reconciler:
             wfc for wfc in self._mirror.copies(WORKFLOW_CONTROLLER) if (wfc.get("status") or {}).get("template") == name
         ]
         ready = [wfc for wfc in users if status.condition(wfc["status"], names.Condition.READY).get("status") == "True"]
-        published = live.get("status") or {}
+        published = status.ours(live.get("status") or {})
         wanted = status.controller_template(
             generation=live["metadata"]["generation"],
             fault=fault,

@@ -6,11 +6,13 @@ Status is a view. It is computed anew on each look; only `lastTransitionTime` is
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from metaoperator.core.health import Verdict
 from metaoperator.core.model import WorkCount
 from metaoperator.core.names import Condition, Health, Reason
+
+_TYPES: Final = frozenset(Condition)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +140,13 @@ def condition(status: Mapping[str, Any], kind: Condition) -> Mapping[str, Any]:
         if item.get("type") == kind:
             return item  # type: ignore[no-any-return]
     return {}
+
+
+def ours(status: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out what somebody else added to a status that we apply: conditions of other types stay, and are no news."""
+    if "conditions" not in status:
+        return dict(status)
+    return {**status, "conditions": [each for each in status["conditions"] or () if each.get("type") in _TYPES]}
 
 
 def only_counts_differ(status: Mapping[str, Any], published: Mapping[str, Any]) -> bool:

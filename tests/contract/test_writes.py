@@ -3,7 +3,7 @@
 import pytest
 
 from .builders import config_map, deployment, managers, widget
-from .client import Api, Manifest, eventually, manifest
+from .client import JSON_PATCH, Answer, Api, Manifest, eventually, manifest, path_of
 
 MADE_UP = "00000000-0000-4000-8000-000000000000"
 
@@ -314,3 +314,26 @@ async def _gone(api: Api, namespace: str, name: str) -> None:
         return (await api.get("ConfigMap", namespace, name)).code == 404
 
     await eventually(absent)
+
+
+async def test_a_json_patch_holds_to_what_it_tests(api: Api, namespace: str) -> None:
+    """Adds and removes by path, as kopf writes finalizers; a test that fails changes nothing and is Invalid."""
+    made = await api.create(namespace, config_map(data={"k": "v"}))
+    path = path_of("ConfigMap", namespace, "one")
+
+    async def patch(*operations: Manifest) -> Answer:
+        return await api.call("PATCH", path, list(operations), content=JSON_PATCH)
+
+    same = {"op": "test", "path": "/metadata/resourceVersion", "value": made.version}
+    added = await patch(same, {"op": "add", "path": "/metadata/finalizers", "value": ["example.com/a"]})
+    assert added.body["metadata"]["finalizers"] == ["example.com/a"]
+    more = await patch({"op": "add", "path": "/metadata/finalizers/-", "value": "example.com/b"})
+    assert more.body["metadata"]["finalizers"] == ["example.com/a", "example.com/b"]
+    stale = await patch(same, {"op": "remove", "path": "/metadata/finalizers/0"})
+    absent = await patch({"op": "remove", "path": "/data/nothing"})
+    assert [stale.code, absent.code] == [422, 422]
+    less = await patch(
+        {"op": "remove", "path": "/metadata/finalizers"}, {"op": "replace", "path": "/data/k", "value": "w"}
+    )
+    assert "finalizers" not in less.body["metadata"]
+    assert less.body["data"] == {"k": "w"}

@@ -9,10 +9,11 @@ from aiohttp import web
 
 from . import problems
 from .audit import Entry
-from .kinds import Kind, Manifest, Registry
+from .kinds import Kind, Registry
 from .views import View
 
 APPLY_PATCH, MERGE_PATCH = "application/apply-patch+yaml", "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
 _SUBRESOURCES = ("", "status")
 
 
@@ -44,7 +45,7 @@ class ApiRequest:
             resource=self.kind.plural,
             subresource=self.sub,
             namespace=self.namespace,
-            name=self.name or (self.body or {}).get("metadata", {}).get("name"),
+            name=self.name or ((self.body or {}).get("metadata") or {}).get("name"),
             user_agent=user_agent,
             query=self.query,
             accept=accept,
@@ -120,13 +121,13 @@ def _verb(request: web.BaseRequest, name: str | None, query: dict[str, str]) -> 
                     'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch',
                 )
             return "apply"
-        if content_type == MERGE_PATCH:
+        if content_type in (MERGE_PATCH, JSON_PATCH):
             return "patch"
         raise problems.unsupported(content_type)
     raise problems.ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
 
 
-def _parse(raw: bytes, verb: str) -> Manifest | None:
+def _parse(raw: bytes, verb: str) -> Any:
     if not raw:
         if verb in ("create", "update", "patch", "apply"):
             raise problems.bad_request("the body of the request is empty")
@@ -134,9 +135,9 @@ def _parse(raw: bytes, verb: str) -> Manifest | None:
     if len(raw) > 3 * 1024 * 1024:
         raise problems.ApiError(413, "RequestEntityTooLarge", "Request entity too large: limit is 3145728")
     try:
-        body = json.loads(raw) if raw.lstrip()[:1] == b"{" else yaml.safe_load(raw)
+        body = json.loads(raw) if raw.lstrip()[:1] in (b"{", b"[") else yaml.safe_load(raw)
     except (ValueError, yaml.YAMLError) as exc:
         raise problems.bad_request(f"error parsing the body of the request: {exc}") from exc
-    if not isinstance(body, dict):
+    if not isinstance(body, dict) and (verb != "patch" or not isinstance(body, list)):
         raise problems.bad_request("the body of the request is not an object")
     return body

@@ -11,7 +11,7 @@ from . import apply, defaults, problems, strategy, typed, validation
 from .history import ADDED, DELETED, MODIFIED, Event, History, Place, place
 from .kinds import Kind, Manifest, Registry
 from .selectors import Predicate
-from .values import clone, merge_patch, without_nulls
+from .values import clone, json_patch, merge_patch, without_nulls
 
 
 class Store:
@@ -112,9 +112,13 @@ class Store:
         sub: str = "",
         dry_run: bool = False,
     ) -> Manifest:
-        """Apply a JSON merge patch."""
+        """Apply a JSON merge patch, or a JSON patch where it is a list."""
         live = self.get(kind, namespace, name)
-        return self._update(kind, live, merge_patch(live, patch), manager=manager, sub=sub, dry_run=dry_run)
+        try:
+            new = json_patch(live, patch) if isinstance(patch, list) else merge_patch(live, patch)
+        except ValueError as exc:
+            raise problems.ApiError(422, "Invalid", f"the server rejected our request: {exc}") from exc
+        return self._update(kind, live, new, manager=manager, sub=sub, dry_run=dry_run)
 
     def apply(
         self,

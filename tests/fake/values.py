@@ -32,6 +32,37 @@ def merge_patch(target: Any, patch: Any) -> Any:
     return result
 
 
+def json_patch(target: Any, operations: list[dict[str, Any]]) -> Any:
+    """Apply a JSON patch (RFC 6902) of adds, replaces, removes and tests; a `ValueError` says what does not hold."""
+    result = clone(target)
+    for operation in operations:
+        *way, last = (each.replace("~1", "/").replace("~0", "~") for each in operation["path"].split("/")[1:])
+        holder = result
+        try:
+            for key in way:
+                holder = holder[int(key)] if isinstance(holder, list) else holder[key]
+            _operate(holder, last, operation)
+        except (KeyError, IndexError, TypeError) as exc:
+            raise ValueError(f"{operation['op']} operation does not apply: doc is missing path: {exc}") from exc
+    return result
+
+
+def _operate(holder: Any, key: str, operation: dict[str, Any]) -> None:
+    verb, value = operation["op"], clone(operation.get("value"))
+    where: Any = key
+    if isinstance(holder, list):
+        where = len(holder) if key == "-" else int(key)
+    if verb == "test":
+        if holder[where] != value:
+            raise ValueError(f"testing path {operation['path']} value failed")
+    elif verb == "remove":
+        del holder[where]
+    elif verb == "add" and isinstance(holder, list):
+        holder.insert(where, value)
+    else:
+        holder[where] = value
+
+
 def without_nulls(value: Any) -> Any:
     """Drop null fields, as decoding into a Go struct does; custom resources keep them."""
     if isinstance(value, dict):

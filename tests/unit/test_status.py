@@ -195,3 +195,13 @@ def test_a_condition_is_found_by_its_type() -> None:
     published = publish(view())
     assert status.condition(published, Condition.STALLED)["status"] == "False"
     assert status.condition({}, Condition.READY) == {}
+
+
+def test_what_somebody_else_added_to_a_status_is_no_difference() -> None:
+    """A condition of a type that we do not write stays where it is, and is left out of every comparison."""
+    written = status.workflow_controller(view(), {}, now=NOW)
+    foreign = {**written["conditions"][0], "type": "Foreign"}
+    live = {**written, "conditions": [foreign, *written["conditions"]]}
+    assert status.ours(live) == written
+    assert status.ours({}) == {}
+    assert status.ours({"conditions": None, "revision": "x"}) == {"conditions": [], "revision": "x"}
