@@ -23,6 +23,7 @@ ORDER = (
     "conflict",
     "drift",
     "stays_out",
+    "refused",
     "conflict_ends",
     "optout",
     "takeover",
