@@ -19,7 +19,7 @@ from kubernetes.aio import config as kubernetes_config
 
 from metaoperator import __version__
 from metaoperator.core import answers, names
-from metaoperator.core.errors import ConfigError, Conflict, Gone, RetryableError
+from metaoperator.core.errors import ConfigError, Conflict, Gone, RetryableError, Unauthorized
 from metaoperator.core.model import CRD, Kind, Manifest, Ref
 from metaoperator.gate import Gate
 
@@ -104,7 +104,7 @@ class Cluster:
             "insecure": not configuration.verify_ssl,
             "certificate_path": configuration.cert_file,
             "private_key_path": configuration.key_file,
-            "token": _bare(await configuration.get_api_key_with_prefix("BearerToken")),
+            "token": _bare(await _token(self._api)),
         }
 
     async def renew_credentials(self) -> None:
@@ -117,7 +117,11 @@ class Cluster:
             if now - self._renewed_at < 5:
                 return
             self._renewed_at = now
-            fresh, old = await self._client(), self._api
+            try:
+                fresh, old = await self._client(), self._api
+            except ConfigError as exc:
+                # At the start this is a mistake. Now it is a file that is being written anew.
+                raise Unauthorized(f"the credentials cannot be read: {exc}") from exc
             if _identity(fresh.configuration) == _identity(old.configuration):
                 old.configuration.api_key = fresh.configuration.api_key
                 old.configuration.refresh_api_key_hook = fresh.configuration.refresh_api_key_hook
@@ -302,7 +306,7 @@ class Cluster:
         for renewed in (False, True):
             api = self._api
             headers = {"Accept": accept, "Content-Type": content_type, "User-Agent": f"metaoperator/{__version__}"}
-            token = await api.configuration.get_api_key_with_prefix("BearerToken")
+            token = await _token(api)
             if token:
                 headers["Authorization"] = f"Bearer {_bare(token)}"
             url = f"{api.configuration.host}{path}" + (f"?{urlencode(query)}" if query else "")
@@ -368,6 +372,15 @@ def _in_pod() -> bool:
 
 def _identity(configuration: Any) -> tuple[Any, ...]:
     return configuration.host, configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file
+
+
+async def _token(api: Any) -> str | None:
+    """Ask the client library for the token; inside a pod it reads the file each minute, and trips over a bad one."""
+    try:
+        token: str | None = await api.configuration.get_api_key_with_prefix("BearerToken")
+    except Exception as exc:
+        raise Unauthorized(f"the credentials cannot be read: {exc}") from exc
+    return token
 
 
 def _bare(token: str | None) -> str | None:

@@ -18,7 +18,7 @@ from aiohttp import web
 from metaoperator import handlers, probes, sources
 from metaoperator.cluster import RECURSION_LIMIT, Cluster, Selection
 from metaoperator.core import names
-from metaoperator.core.errors import Gone, MetaoperatorError, TemplateError
+from metaoperator.core.errors import Gone, MetaoperatorError, TemplateError, Unauthorized
 from metaoperator.core.model import CONTROLLER_TEMPLATE, LEASE, WORKFLOW_CONTROLLER, Kind, Ref
 from metaoperator.core.render import Program
 from metaoperator.election import Elector
@@ -189,7 +189,7 @@ class Operator:
         kopf asks again at each 401 and repeats at once: who asks again soon has to wait, longer each time.
         """
         if self._handed_at is not None:
-            await self._cluster.renew_credentials()
+            await self._renewed()
             if asyncio.get_running_loop().time() - self._handed_at < LOGIN_SECONDS / 2:
                 await asyncio.sleep(next(self._login_pauses))
             else:
@@ -198,6 +198,17 @@ class Operator:
         found = await self._cluster.credentials()
         expiration = datetime.now(UTC) + timedelta(seconds=LOGIN_SECONDS)
         return kopf.ConnectionInfo(**found, expiration=expiration)
+
+    async def _renewed(self) -> None:
+        """Renew the credentials, however long that takes: kopf would log a login that fails with its traceback."""
+        for pause in handlers.JitteredForever(1, 30):
+            try:
+                await self._cluster.renew_credentials()
+            except Unauthorized as exc:
+                log.warning("waiting for credentials", extra={"error": str(exc)})
+                await asyncio.sleep(pause)
+            else:
+                return
 
     # ---- names
 

@@ -255,7 +255,7 @@ class World:
 
     def settings(self, identity: str, **more: Any) -> Settings:
         """Make settings for a replica."""
-        return Settings(kubeconfig=str(self.kubeconfig), identity=identity, port=0, **more)
+        return Settings(**{"kubeconfig": str(self.kubeconfig), "identity": identity, "port": 0, **more})
 
     def start(self, identity: str = "", **more: Any) -> Replica:
         """Start a replica of the operator; the caller stops or kills it."""
