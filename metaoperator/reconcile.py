@@ -157,7 +157,7 @@ class Reconciler:
         verdict = health.assess(seen.deployment(namespace.uid), seen.pods, seen.lease, now=self._wall_clock())
         reconciling: Note | None = None
         if outcome.later is not None and not isinstance(outcome.later, Conflict | NotLeading):
-            reconciling = Note(reason=Reason.RETRYING, message=f"tried again: {outcome.later}")
+            reconciling = Note(reason=Reason.RETRYING, message=f"tried again by itself: {outcome.later}")
         elif draining := [step.message for step in outcome.held if step.reason is Reason.DRAINING]:
             reconciling = Note(reason=Reason.DRAINING, message="; ".join(draining))
         view = publish.view(
@@ -273,7 +273,10 @@ class Reconciler:
         if program is None:
             there = ", ".join(sorted(self._programs)) or "none"
             raise Stalled(
-                Reason.TEMPLATE_INVALID, f"no template set {directory} in the operator's directories (there: {there})"
+                Reason.TEMPLATE_INVALID,
+                f"no template set {directory} in the operator's directories (there: {there}): correct "
+                f"spec.source.directory of ControllerTemplate/{template['metadata']['name']}, or give the operator the "
+                "set with --templates",
             )
         if isinstance(program, TemplateError):
             raise Stalled(Reason.TEMPLATE_INVALID, str(program))

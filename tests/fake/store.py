@@ -24,7 +24,6 @@ class Store:
         self.listeners: list[Callable[[Kind, Event], None]] = []
         self._objects: dict[Place, dict[str, dict[str, Manifest]]] = {}  # by namespace ("" for none) and name
         self.admit: Callable[[Kind, Manifest], None] = lambda _kind, _new: None
-        self.mutators: list[Callable[[Kind, Manifest], None]] = []  # what mutating policies do to each write
 
     # Reading
 
@@ -202,7 +201,7 @@ class Store:
             raise problems.terminating(kind, new["metadata"]["name"], home["metadata"]["name"])
 
     def _checked(self, kind: Kind, live: Manifest, new: Manifest, sub: str) -> Manifest:
-        """Prepare an update; what is no write of a subresource passes mutating policies and validation."""
+        """Prepare an update; what is no write of a subresource is validated."""
         new = strategy.prepared(kind, live, new, sub)
         if not sub:
             self._filled(kind, new)
@@ -210,10 +209,7 @@ class Store:
         return new
 
     def _filled(self, kind: Kind, new: Manifest) -> None:
-        """Default and validate, with what mutating policies do in between."""
-        defaults.fill(kind, new)
-        for mutate in self.mutators:
-            mutate(kind, new)
+        """Default and validate."""
         defaults.fill(kind, new)
         strategy.check_complete(kind, new)
         validation.validate(kind, new)

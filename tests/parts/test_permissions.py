@@ -79,7 +79,7 @@ async def test_a_binding_that_the_operator_may_not_make_is_its_own_set_up_error(
             assert world.condition(each, "Stalled") == ("True", "OperatorForbidden")
             assert ("Deployment", "workflow-controller") not in world.child(each)
             assert ("ServiceAccount", "workflow-controller") in world.child(each)
-        await asyncio.sleep(600)
+        await asyncio.sleep(300)
         assert tries(server, "team-a")["rolebindings"] < 2 * HOT
         assert len(world.events("OperatorForbidden")) == 2
         grant(server, whole)
@@ -123,7 +123,7 @@ async def test_a_verb_that_is_missing_is_named_where_people_look(
         world.opt_in("team-a")
         await world.until(lambda: world.condition("team-a", "Stalled") == ("True", reason), 20)
         assert f'User "{USER}" cannot {verb} resource "{resource}"' in world.message("team-a")
-        await asyncio.sleep(600)
+        await asyncio.sleep(300)
         assert tries(server, "team-a")[resource] < HOT
         grant(server, whole)
         await world.until(lambda: world.ready("team-a"), 310)

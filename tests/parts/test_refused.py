@@ -22,7 +22,7 @@ COUNTS = {
     "quota-services": ("services", "services"),
 }
 HOT = 20
-"""So many requests in ten minutes would be too many for one object that is refused."""
+"""So many requests in five minutes would be too many for one object that is refused."""
 
 
 def quota(server: FakeApiServer, namespace: str, hard: Mapping[str, str]) -> None:
@@ -68,7 +68,7 @@ async def test_a_quota_that_refuses_an_object_is_told_and_heals_by_itself(world:
         told = world.events("QuotaExceeded")
         assert sorted(event["metadata"]["namespace"] for event in told) == sorted(COUNTS)
         assert {(event["type"], event["regarding"]["kind"]) for event in told} == {("Warning", "WorkflowController")}
-        await asyncio.sleep(600)
+        await asyncio.sleep(300)
         for space, (_, resource) in COUNTS.items():
             assert tries(server, space)[resource] < HOT
             statuses = [e for e in world.writes() if e.namespace == space and e.subresource == "status"]
@@ -86,7 +86,7 @@ async def test_a_quota_that_refuses_a_row_is_told_on_the_namespace(world: World,
     async with world.operator():
         world.opt_in("team-a")
         await world.until(lambda: world.events("QuotaExceeded"), 10)
-        await asyncio.sleep(600)
+        await asyncio.sleep(300)
         (event,) = world.events("QuotaExceeded")
         assert (event["regarding"]["kind"], event["regarding"]["name"]) == ("Namespace", "team-a")
         for part in ("WorkflowController/team-a/workflow-controller", "exceeded quota: q", "raise the quota"):
@@ -242,7 +242,7 @@ async def test_a_status_that_is_refused_is_told_in_an_event(world: World, server
         assert any("leader" in event["note"] and "CRDs" in event["note"] for event in world.events("Rejected"))
         await world.until(lambda: world.whole("team-a"), 20)
         server.audit.clear()
-        await asyncio.sleep(600)
+        await asyncio.sleep(300)
         assert tries(server, "team-a")["workflowcontrollers"] < HOT
         status["leader"] = leader
         server.define(definition)
