@@ -21,6 +21,7 @@ The map, top to bottom; imports point down and `make arch` checks it:
 `preview`          the operator's next pass over a namespace, rehearsed: `diff`
 `pretence`         what a preview pretends to stand in the cluster
 `reconcile`        gather, decide, act for one name
+`recent`           what was rendered last
 `row`              the WorkflowController of a namespace: made, filled in, held
 `leave`            the way out: drain, remove
 `act`              carries out a plan

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from metaoperator import cluster as kube
-from metaoperator import publish
+from metaoperator import publish, recent
 from metaoperator.act import Actor, Outcome
 from metaoperator.core import health, ignore, names, optin, plan, shard, status
 from metaoperator.core.errors import Conflict, NotLeading, Rejected, Stalled, TemplateError, ValuesError
@@ -32,6 +32,7 @@ from metaoperator.core.status import Note
 from metaoperator.fleet import Fleet, Observed
 from metaoperator.leave import Leaver
 from metaoperator.mirror import Mirror
+from metaoperator.recent import Recent
 from metaoperator.recorder import Recorder
 from metaoperator.row import Row
 from metaoperator.settings import Settings
@@ -67,6 +68,7 @@ class Reconciler:
         self._settings = settings
         self._wall_clock = wall_clock
         self._actor = actor or Actor(cluster, fleet)
+        self._recent = Recent()
         self._publisher = publish.Publisher(cluster, mirror, recorder, wall_clock=wall_clock)
         self._row = Row(cluster, mirror, fleet)
         self._leaver = Leaver(
@@ -103,6 +105,7 @@ class Reconciler:
         self._actor.forget(name)
         self._leaver.forget(name)
         self._row.forget(name)
+        self._recent.forget(name)
 
     async def _refuse(self, name: str, raw: Manifest | None, message: str) -> float | None:
         log.warning("namespace refused", extra={"namespace": name, "message_": message})
@@ -253,12 +256,16 @@ class Reconciler:
             )
         try:
             program = self.program(found)
-            desired = program.desired(
-                namespace,
-                shard.only_shard(namespace),
-                template_name=template,
-                fleet_values=found["spec"].get("values") or {},
-                namespace_values=wfc["spec"].get("values") or {},
+            desired = self._recent.desired(
+                namespace.name,
+                (program, namespace, recent.spec_of(found), recent.spec_of(wfc)),
+                lambda: program.desired(
+                    namespace,
+                    shard.only_shard(namespace),
+                    template_name=template,
+                    fleet_values=found["spec"].get("values") or {},
+                    namespace_values=wfc["spec"].get("values") or {},
+                ),
             )
         except ValuesError as exc:
             raise Stalled(Reason.VALUES_INVALID, str(exc)) from exc
