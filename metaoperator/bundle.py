@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from metaoperator.core import strictyaml
+from metaoperator.core import rules, strictyaml
 from metaoperator.core.model import Manifest
+from metaoperator.core.rules import Right
 
 FLEET: Final = "fleet"
 OPERATOR: Final = "operator"
@@ -22,6 +23,16 @@ def folder(name: str) -> Path:
 def objects(name: str) -> list[Manifest]:
     """Read the objects of one bundle in the order in which its kustomization lists them."""
     return list(_objects(folder(name)))
+
+
+def operators_rights() -> list[Right]:
+    """List every right that the operator is installed with."""
+    return [
+        right
+        for each in objects(OPERATOR)
+        if each["kind"] in {"ClusterRole", "Role"}
+        for right in rules.rights(each["rules"], each["metadata"].get("namespace", ""))
+    ]
 
 
 def _objects(where: Path, namespace: str = "") -> Iterator[Manifest]:

@@ -17,7 +17,6 @@ from metaoperator.core.errors import TemplateError
 from metaoperator.core.finding import Finding
 
 _YAML: Final = frozenset({".yaml", ".yml", ".json"})
-MAX_FILES: Final = 5000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

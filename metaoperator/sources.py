@@ -91,8 +91,8 @@ def is_part(name: str) -> bool:
     return name in DATA_FILES or name.endswith((".j2", _SCHEMA_SUFFIX))
 
 
-def template_set(folder: Path) -> TemplateSet:
-    """Read one set; `TemplateError` tells everything that is wrong with its data files at once."""
+def _texts(folder: Path) -> dict[str, str]:
+    """Read every file of a set, or raise all that cannot be read."""
     texts: dict[str, str] = {}
     problems: list[Problem] = []
     try:
@@ -103,13 +103,23 @@ def template_set(folder: Path) -> TemplateSet:
         cure = f"each folder is a set, with {', '.join(DATA_FILES)} and one *.yaml.j2 per object; put others elsewhere"
         raise TemplateError([Problem(where=f"{folder.name}/{ABOUT}", what="is missing", cure=cure)])
     for path in paths:
-        if is_part(path.name):
+        if is_part(path.name) and not path.is_file():  # a pipe would be waited for
+            what = "cannot be read: it is no file, or a link that leads to none"
+            problems.append(Problem(where=str(path), what=what))
+        elif is_part(path.name):
             try:
                 texts[path.name] = text_of(path)
             except TemplateError as exc:
                 problems += exc.problems
     if problems:
         raise TemplateError(problems)
+    return texts
+
+
+def template_set(folder: Path) -> TemplateSet:
+    """Read one set; `TemplateError` tells everything that is wrong with its data files at once."""
+    texts = _texts(folder)
+    problems: list[Problem] = []
     data = {name: _data(folder.name, name, texts, problems) for name in DATA_FILES}
     about, schema = data["template.yaml"], data["values.schema.json"]
     further = [name for name in texts if name.endswith(_SCHEMA_SUFFIX) and name not in DATA_FILES]

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from metaoperator import sources
-from metaoperator.core import trial
+from metaoperator import bundle, sources
+from metaoperator.core import grants, names, trial
 from metaoperator.core.errors import Problem, TemplateError
 from metaoperator.core.finding import Finding, Severity
 from metaoperator.core.model import Namespace
@@ -58,6 +58,20 @@ class Judge:
         yield from (_finding(problem, folder) for problem in trial.promises(program.template_set))
         for problem in trial.idle_kinds(program.template_set):
             yield dataclasses.replace(_finding(problem, folder), severity=Severity.WARNING)
+
+    def rights(self, name: str) -> Iterator[Finding]:
+        """Note what an administrator has to grant the operator before it can keep what a set renders."""
+        folder, program = self.programs[name]
+        desired, _ = trial.run(program, trial.ORDINARY, Layers())
+        documents = () if desired is None else desired.documents
+        if missing := grants.lacking(program.template_set.kinds, documents, bundle.operators_rights()):
+            who = f"ServiceAccount {names.OPERATOR_NAMESPACE}/{names.OPERATOR_NAMESPACE}"
+            yield Finding(
+                file=str(folder / sources.ABOUT),
+                what=f"the operator is not installed with the rights that this set needs: {grants.as_rules(missing)}",
+                cure=f"an administrator binds a ClusterRole with these rules to {who}",
+                severity=Severity.NOTE,
+            )
 
     def try_out(self, name: str, cases: Iterable[Case]) -> Iterator[Finding]:
         """Render a set for the namespaces of each case; the same fault is told for the first of them only."""

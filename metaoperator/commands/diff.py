@@ -10,7 +10,7 @@ import click
 from metaoperator import preview, sources
 from metaoperator.commands import asking, options, tables, telling
 from metaoperator.core import names, unified
-from metaoperator.core.errors import ConfigError
+from metaoperator.core.errors import ConfigError, Gone, MetaoperatorError, Rejected
 from metaoperator.pretence import Assumed
 from metaoperator.preview import Change, Preview
 from metaoperator.rehearsal import Rehearsal
@@ -59,15 +59,27 @@ def command(
     )
     settings = Settings(kubeconfig=kubeconfig, namespace=operator_namespace)
 
+    failed: list[MetaoperatorError] = []
+
     async def ask(cluster: Rehearsal) -> list[Preview]:
         wanted = await preview.served(cluster) if everywhere else sorted(set(namespaces))
-        return [await preview.of(cluster, each, assumed, settings) for each in wanted]
+        shown = []
+        for each in wanted:
+            try:
+                shown.append(await preview.of(cluster, each, assumed, settings))
+            except (ConfigError, Rejected, Gone) as exc:
+                failed.append(exc)  # one namespace at fault keeps no other from being shown
+        return shown
 
     found = asking.run(lambda: Rehearsal(kubeconfig=kubeconfig), ask)
+    if failed and not found:
+        raise failed[0]
     if output == "json":
         tables.show_json([as_json(each) for each in found])
     else:
-        click.echo("".join(text(each) for each in found), nl=False)
+        click.echo("".join(text(each) for each in found) or "# no namespace is opted in\n", nl=False)
+    if failed:
+        raise failed[0]
     return 0 if all(each.settled for each in found) else telling.NO
 
 
@@ -79,7 +91,7 @@ def text(found: Preview) -> str:
         if change.what not in {"created", "unchanged"} and change.why:
             lines.append(f"# {change.ref}: {change.what}: {telling.printable(change.why)}\n")
         if change.write is not None and not change.write.asked:
-            lines.append(f"# {change.ref}: compared by value only: the API server was not asked, you lack the right\n")
+            lines.append(f"# {change.ref}: compared by value only, for you may not write it\n")
     counts = Counter(change.what for change in found.changes)
     return "".join([*lines, f"# {found.namespace}: {', '.join(f'{n} {what}' for what, n in counts.items()) or '-'}\n"])
 

@@ -79,7 +79,10 @@ async def checked(cluster: Rehearsal, namespaces: Sequence[str], assumed: Assume
         ("images", lambda: images.of(cluster, assumed)),
         *((f"namespace {name}", functools.partial(spaces.of, cluster, name, assumed, settings)) for name in namespaces),
     ]
-    found = await server.version(cluster)  # whoever cannot even ask this gets no table
+    found = [
+        *spaces.operators(settings.namespace),
+        *await server.version(cluster),
+    ]  # whoever cannot even ask this gets no table
     for check, question in questions:
         found += await rows.asked(check, question())
     return found

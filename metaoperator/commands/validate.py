@@ -80,6 +80,7 @@ def _findings(
     judged = [name for name in dict.fromkeys(judged) if name in judge.programs]
     for name in judged:
         yield from judge.promises(name)
+        yield from judge.rights(name)
         yield from judge.try_out(name, [Case()])
     yield from _of_values(judge, given, judged, set_name, _read(fleet_values), _read(values))
     declared = Declared(judge)

@@ -17,8 +17,8 @@ class Right(NamedTuple):
 def rights(rules: Iterable[Mapping[str, Any]], namespace: str = "") -> Iterator[Right]:
     """Take rules apart; a verb that no name can be asked for stays one on all objects."""
     for rule in rules:
-        for group in rule["apiGroups"]:
-            for resource in rule["resources"]:
+        for group in rule.get("apiGroups") or ():
+            for resource in rule.get("resources") or ():
                 for name in rule.get("resourceNames") or [""]:
                     for verb in rule["verbs"]:
                         yield Right(namespace, group, resource, name, verb)

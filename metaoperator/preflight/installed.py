@@ -79,7 +79,7 @@ async def templates(cluster: Cluster, programs: Mapping[str, Program | TemplateE
 async def permissions(cluster: Rehearsal, programs: Mapping[str, Program | TemplateError]) -> list[Row]:
     """Ask for each right of the operator's roles, and for what sets at hand render besides."""
     check = "operator's permissions"
-    needed = list(dict.fromkeys(_needed()))
+    needed = list(dict.fromkeys(bundle.operators_rights()))
     missing = [right for right in needed if not await cluster.allows(right)]
     if len(missing) == len(needed):
         what = f"ServiceAccount {OPERATOR_NAMESPACE}/{OPERATOR_NAMESPACE} may do nothing yet"
@@ -96,15 +96,6 @@ async def permissions(cluster: Rehearsal, programs: Mapping[str, Program | Templ
                 cure = f"grant it to ServiceAccount {OPERATOR_NAMESPACE}/{OPERATOR_NAMESPACE} by a ClusterRole of yours"
                 rows.append(Row(check=check, result=Result.WARNING, what=what, cure=cure))
     return rows or [Row(check=check, result=Result.OK, what=f"all {len(needed)} rights are there")]
-
-
-def _needed() -> list[Right]:
-    return [
-        right
-        for each in bundle.objects(bundle.OPERATOR)
-        if each["kind"] in {"ClusterRole", "Role"}
-        for right in rules.rights(each["rules"], each["metadata"].get("namespace", ""))
-    ]
 
 
 async def _of_set(cluster: Rehearsal, program: Program) -> list[Right]:

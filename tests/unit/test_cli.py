@@ -319,6 +319,12 @@ def test_a_table_lines_its_columns_up() -> None:
     assert tables.text(rows) == "NAME          MESSAGE\na             long enough\na-long-name\n"
 
 
+def test_a_table_moves_no_terminal() -> None:
+    """What a tenant wrote into the cluster is text to whoever reads it: one line, no control characters."""
+    shown = tables.text([{"NAME": "a", "MESSAGE": "one\ntwo\x1b[2J\x07"}])
+    assert shown == "NAME   MESSAGE\na      one two\\x1b[2J\\x07\n"
+
+
 # diff
 
 
@@ -338,7 +344,7 @@ def test_a_diff_ends_in_comments_that_tell_the_rest() -> None:
         "# team-a: a note\\x1b[2J",
         "# team-a: Conflict: x",
         "# ConfigMap/team-a/one: changed: data.a",
-        "# ConfigMap/team-a/one: compared by value only: the API server was not asked, you lack the right",
+        "# ConfigMap/team-a/one: compared by value only, for you may not write it",
         "# team-a: 1 changed",
     ]
 

@@ -1,5 +1,6 @@
 """Template sets read from folders: every fault at once, and one bad set is no other's."""
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -224,14 +225,22 @@ def test_a_set_in_place_of_a_directory_of_sets_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("file", "told"),
-    [("loop.yaml.j2", "cannot be read: "), ("long.yaml.j2", "is longer than 1500000 bytes"), ("bin.yaml.j2", "UTF-8")],
+    [
+        ("loop.yaml.j2", "cannot be read: "),
+        ("zero.yaml.j2", "cannot be read: "),
+        ("pipe.yaml.j2", "cannot be read: "),
+        ("long.yaml.j2", "is longer than 1500000 bytes"),
+        ("bin.yaml.j2", "UTF-8"),
+    ],
 )
 def test_hostile_files_are_told_all_at_once(tmp_path: Path, file: str, told: str) -> None:
-    """A link that leads to itself, a file without end, a binary: three faults, none of them ends the reading."""
+    """A link that leads to itself, a device, a pipe, a file of 10 MB, a binary: none of them ends the reading."""
     folder = write_set(tmp_path / "mine")
     (folder / "loop.yaml.j2").symlink_to(folder / "loop.yaml.j2")
-    (folder / "long.yaml.j2").symlink_to("/dev/zero")
+    (folder / "zero.yaml.j2").symlink_to("/dev/zero")
+    os.mkfifo(folder / "pipe.yaml.j2")
+    (folder / "long.yaml.j2").write_bytes(b"x" * 10_000_000)
     (folder / "bin.yaml.j2").write_bytes(bytes(range(256)))
     found = {Path(line.partition(": ")[0]).name: line for line in faults(folder)}
-    assert len(found) == 3
+    assert len(found) == 5
     assert told in found[file]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_cli import Run, run, write
 
-from metaoperator.core import strictyaml
+from metaoperator.core import grants, strictyaml
 
 __all__ = ["run"]
 
@@ -166,6 +166,48 @@ def test_a_kind_that_nothing_renders_is_a_warning(run: Run, tmp_path: Path) -> N
     assert lines(run, folder, "--strict", code=0) == []
 
 
+def test_rights_that_nobody_granted_are_noted_with_their_rules(run: Run, tmp_path: Path) -> None:
+    """Kinds, Roles of its own and ClusterRoles that it binds; what the operator is installed with is no news."""
+    rbac = "rbac.authorization.k8s.io"
+    role = (
+        f"apiVersion: {rbac}/v1\nkind: Role\nmetadata:\n  name: r\n"
+        "rules: [{apiGroups: [batch], resources: [jobs], verbs: [get]}]\n"
+    )
+    binding = (
+        f"apiVersion: {rbac}/v1\nkind: RoleBinding\nmetadata:\n  name: b\n"
+        f"roleRef: {{apiGroup: {rbac}, kind: ClusterRole, name: admin}}\nsubjects: []\n"
+    )
+    kinds = f"kinds: [{{apiVersion: {rbac}/v1, kind: Role}}, {{apiVersion: {rbac}/v1, kind: RoleBinding}}]\n"
+    folder = write_set(tmp_path / "mine", template_yaml=kinds, one_yaml_j2=role, two_yaml_j2=binding)
+    line = only(run, folder, "--strict", code=0)
+    assert line.startswith(f"{folder}/template.yaml: note: the operator is not installed with the rights")
+    rules = json.loads(line[line.index("[") : line.rindex("]") + 1])
+    assert rules == [
+        {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get"]},
+        {"apiGroups": [rbac], "resources": ["clusterroles"], "resourceNames": ["admin"], "verbs": ["bind"]},
+        {
+            "apiGroups": [rbac],
+            "resources": ["roles"],
+            "verbs": ["get", "list", "watch", "create", "patch", "delete"],
+        },
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "plural"),
+    [
+        ("ConfigMap", "configmaps"),
+        ("NetworkPolicy", "networkpolicies"),
+        ("Ingress", "ingresses"),
+        ("PodMonitor", "podmonitors"),
+        ("Gateway", "gateways"),
+    ],
+)
+def test_a_resource_is_named_as_the_api_server_names_it(kind: str, plural: str) -> None:
+    """As permissions name it."""
+    assert grants.plural(kind) == plural
+
+
 def test_two_sets_of_one_name_are_told(run: Run, tmp_path: Path) -> None:
     """The later one is used, as in `run`."""
     folder = write_set(tmp_path / "a" / "mine")
@@ -193,7 +235,7 @@ def test_hostile_folders_are_told_or_passed_by(run: Run, tmp_path: Path) -> None
     for each in (
         "binary.yaml.j2: error: cannot be read: byte",
         "loop.yaml.j2: error: ",
-        "zero.yaml.j2: error: is longer",
+        "zero.yaml.j2: error: cannot be read",
     ):
         assert f"mine/{each}" in told
     assert "sets/loop/template.yaml: error: is missing" in told
