@@ -199,7 +199,8 @@ class Cluster:
                     yield event
             finally:
                 response.close()
-        except (aiohttp.ClientError, TimeoutError, ValueError) as exc:
+        except (aiohttp.ClientError, TimeoutError, ValueError, RuntimeError) as exc:
+            # RuntimeError: aiohttp's word for a connection that went between two lines.
             raise RetryableError(f"watch of {selection} was cut: {exc or type(exc).__name__}") from exc
 
     # ---- writing

@@ -515,6 +515,18 @@ async def test_a_watch_that_ends_badly_is_tried_again(world: World, lines: list[
                 pass
 
 
+async def test_a_connection_that_goes_between_two_lines_is_a_cut(
+    cluster: Cluster, world: World, server: FakeApiServer
+) -> None:
+    """Aiohttp says RuntimeError then; it is no bug of ours, and the watch goes on where it was."""
+    stream = watch(cluster, str(server.history.version))
+    world.make("ConfigMap", "default", "one", data={"a": "b"})
+    assert (await anext(stream))["type"] == "ADDED"
+    await cluster.close()
+    with pytest.raises(RetryableError, match="was cut"):
+        await anext(stream)
+
+
 async def test_a_silent_watch_is_given_up(world: World) -> None:
     """R44: neither data nor an end: the read timeout decides."""
 
