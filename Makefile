@@ -79,8 +79,12 @@ render: $(READY) ## what namespace NS would get, for example: make render NS=tea
 	@$(VENV)/bin/metaoperator render $(NS)
 
 .PHONY: demo
-demo: $(READY) ## the main job, end to end, on the local cluster; it runs until `make cluster-down`
-	@$(PY) -m tests.demo
+demo: $(READY) ## the main job, end to end, on the local cluster, until `make cluster-down`; CLUSTER=current: on your own
+	@$(PY) -m tests.demo --cluster "$(or $(CLUSTER),local)" $(if $(YES),--yes) $(if $(VALUES),--values "$(VALUES)")
+
+.PHONY: demo-down
+demo-down: $(READY) ## take away what a killed `make demo CLUSTER=current` left
+	@$(PY) -m tests.demo --cluster current --down
 
 # ---- on real parts
 
@@ -91,6 +95,10 @@ contract: $(READY) ## the fake API server and the real one, held to the same tru
 .PHONY: e2e
 e2e: $(READY) image ## end to end on the local cluster, the operator as a pod, real controllers
 	@$(WITH_CLUSTER) env KUBECONFIG=$(KUBECONFIG_LOCAL) $(PY) -m pytest -q tests/e2e
+
+.PHONY: current
+current: $(READY) ## `make demo CLUSTER=current` by somebody without root, on the local cluster
+	@$(WITH_CLUSTER) env KUBECONFIG=$(KUBECONFIG_LOCAL) $(PY) -m pytest -q tests/current
 
 .PHONY: chaos
 chaos: $(READY) image ## freeze leaders 20 times, kill all replicas 50 times in 50 opt-ins, on the local cluster
@@ -103,7 +111,7 @@ readme: $(READY) ## run README's shell blocks unchanged, in an empty directory, 
 	@$(PY) -m pytest -q -x tests/readme
 
 .PHONY: real
-real: contract e2e
+real: contract e2e current
 
 .PHONY: test
 test: check parts image ## everything; what CI runs
