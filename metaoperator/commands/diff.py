@@ -9,7 +9,7 @@ import click
 
 from metaoperator import preview, sources
 from metaoperator.commands import asking, options, tables, telling
-from metaoperator.core import names, unified
+from metaoperator.core import unified
 from metaoperator.core.errors import ConfigError, Gone, MetaoperatorError, Rejected
 from metaoperator.pretence import Assumed
 from metaoperator.preview import Change, Preview
@@ -24,13 +24,8 @@ from metaoperator.settings import Settings
 @options.templates
 @click.option("--fleet-values", type=options.FILE, help="Take these for the ControllerTemplate's spec.values.")
 @click.option("--values", type=options.FILE, help="Take these for the WorkflowController's spec.values.")
-@click.option(
-    "--operator-namespace",
-    default=names.OPERATOR_NAMESPACE,
-    show_default=True,
-    type=options.NAMESPACE,
-    help="The operator's own namespace, which is never served.",
-)
+@options.operator_namespace
+@options.deny
 @click.option("-o", "--output", type=click.Choice(["diff", "json"]), default="diff", show_default=True)
 def command(
     *,
@@ -41,6 +36,7 @@ def command(
     fleet_values: Path | None,
     values: Path | None,
     operator_namespace: str,
+    deny: Sequence[str],
     output: str,
 ) -> int:
     """Show what would change if the operator applied the sets at hand and the cluster's values now.
@@ -57,7 +53,7 @@ def command(
         fleet_values=sources.values_file(fleet_values) if fleet_values else None,
         values=sources.values_file(values) if values else None,
     )
-    settings = Settings(kubeconfig=kubeconfig, namespace=operator_namespace)
+    settings = Settings(kubeconfig=kubeconfig, namespace=operator_namespace, deny=frozenset(deny))
 
     failed: list[MetaoperatorError] = []
 

@@ -38,6 +38,21 @@ kubeconfig = click.option(
     "--kubeconfig", envvar="KUBECONFIG", help="The kubeconfig to use; several, as in $KUBECONFIG, are merged."
 )
 
+operator_namespace = click.option(
+    "--operator-namespace",
+    default=names.OPERATOR_NAMESPACE,
+    show_default=True,
+    type=NAMESPACE,
+    help="The operator's own namespace, which is never served.",
+)
+deny = click.option(
+    "--deny",
+    multiple=True,
+    metavar="NAMESPACE",
+    type=NAMESPACE,
+    help="A namespace that is never served; repeatable.",
+)
+
 
 def refuse_unserved(namespace: str) -> None:
     """Raise `ConfigError` for a namespace that the operator never serves."""

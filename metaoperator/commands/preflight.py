@@ -9,7 +9,6 @@ import click
 
 from metaoperator import bundle, sources
 from metaoperator.commands import asking, options, tables, telling
-from metaoperator.core import names
 from metaoperator.core.render import Program
 from metaoperator.preflight import images, installed, neighbours, rows, server, spaces
 from metaoperator.preflight.rows import Result, Row
@@ -23,13 +22,8 @@ from metaoperator.settings import Settings
 @options.kubeconfig
 @options.templates
 @click.option("--fleet-values", type=options.FILE, help="Values as in a ControllerTemplate's spec.values.")
-@click.option(
-    "--operator-namespace",
-    default=names.OPERATOR_NAMESPACE,
-    show_default=True,
-    type=options.NAMESPACE,
-    help="The operator's own namespace, which is never served.",
-)
+@options.operator_namespace
+@options.deny
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def command(
     *,
@@ -38,6 +32,7 @@ def command(
     templates: Sequence[Path],
     fleet_values: Path | None,
     operator_namespace: str,
+    deny: Sequence[str],
     output: str,
 ) -> int:
     """Show what the cluster lacks before the first label, and before each NAMESPACE is opted in.
@@ -50,7 +45,7 @@ def command(
         programs=sources.programs((sources.shipped(), *templates)),
         fleet_values=sources.values_file(fleet_values) if fleet_values else None,
     )
-    settings = Settings(kubeconfig=kubeconfig, namespace=operator_namespace)
+    settings = Settings(kubeconfig=kubeconfig, namespace=operator_namespace, deny=frozenset(deny))
     wanted = sorted(set(namespaces))
     found = rows.worst_first(
         asking.run(

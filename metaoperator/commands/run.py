@@ -23,13 +23,7 @@ from metaoperator.settings import Settings
     type=options.NAMESPACE,
     help="The operator's own namespace: its Lease lives there, and it is never served.",
 )
-@click.option(
-    "--deny",
-    multiple=True,
-    metavar="NAMESPACE",
-    type=options.NAMESPACE,
-    help="A namespace that is never served; repeatable.",
-)
+@options.deny
 @click.option(
     "--port",
     default=8080,

@@ -3,6 +3,7 @@
 import http.server
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
-from builders import config_map, live, object_text, write_set
+from builders import SHIPPED, config_map, live, object_text, write_set
 
 from metaoperator import __version__, cli
 from metaoperator.commands import diff, status, tables
@@ -323,6 +324,22 @@ def test_a_table_moves_no_terminal() -> None:
     """What a tenant wrote into the cluster is text to whoever reads it: one line, no control characters."""
     shown = tables.text([{"NAME": "a", "MESSAGE": "one\ntwo\x1b[2J\x07"}])
     assert shown == "NAME   MESSAGE\na      one two\\x1b[2J\\x07\n"
+
+
+def test_the_commit_hook_calls_a_command_that_there_is(run: Run) -> None:
+    """For every file of a set and every manifest, and for nothing else."""
+    (hook,) = yaml.safe_load((SHIPPED.parents[1] / ".pre-commit-hooks.yaml").read_text())
+    program, command = hook["entry"].split()
+    assert (program, run(command, "--help").code) == ("metaoperator", 0)
+    names_of_files = [
+        "sets/a/template.yaml",
+        "sets/a/values.schema.json",
+        "sets/a/one.yaml.j2",
+        "sets/a/_p.j2",
+        "m.yml",
+    ]
+    assert all(re.search(hook["files"], each) for each in names_of_files)
+    assert not any(re.search(hook["files"], each) for each in ("README.md", "package.json", "a.py"))
 
 
 # diff

@@ -134,6 +134,15 @@ def test_one_namespace_at_fault_keeps_no_other_from_being_shown(run: Run, served
     assert (ran.code, ran.err) == (2, "error: there is no namespace nowhere: kubectl create namespace nowhere\n")
 
 
+@pytest.mark.parametrize("command", ["diff", "preflight"])
+def test_a_namespace_on_the_deny_list_is_refused_here_too(run: Run, served: Served, command: str) -> None:
+    """As by the operator that is run with it."""
+    served.namespace("team-a", **{names.OPT_IN_LABEL: "enabled"})
+    ran = run(command, "team-a", "--deny", "team-a")
+    assert ran.code == 1
+    assert "NamespaceRefused: namespace team-a is on the operator's deny-list, and is never served" in ran.out
+
+
 def test_a_preflight_is_a_table_with_the_worst_first(run: Run, served: Served) -> None:
     """Exit code 1 as long as anything is missing; as JSON the same rows."""
     served.namespace("team-a")
