@@ -10,7 +10,7 @@ from metaoperator import publish
 from metaoperator.act import Actor, Outcome
 from metaoperator.cluster import Cluster, Selection, crd_exists
 from metaoperator.core import health, names, ownership, plan, shard
-from metaoperator.core.errors import Gone, RetryableError
+from metaoperator.core.errors import Fenced, Gone, RetryableError
 from metaoperator.core.model import LEASE, NAMESPACE, POD, WORKFLOW, Manifest, Namespace, Ref, WorkCount
 from metaoperator.core.names import Reason
 from metaoperator.core.status import Note
@@ -66,35 +66,32 @@ class Leaver:
                 view(wfc, verdict, remark=publish.PAUSED, seen=seen),
             )
             return None
-        stalled: Note | None = None
+        outcome = Outcome()
         if waits := await self._drains(namespace, instance, seen):
             note = Note(reason=Reason.DRAINING, message=f"opted out; {waits}")
             verdict = health.assess(seen.deployment(namespace.uid), seen.pods, seen.lease, now=self._wall_clock())
             if wfc is None:
                 await self._orphaned(namespace, ours, waits)
         else:
-            steps = plan.removal(
-                seen.objects,
-                namespace_uid=namespace.uid,
-                lease=lease,
-                pods=[f"{Ref.of(pod)}{ownership.held(pod)}" for pod in seen.pods],
-            )
-            outcome = Outcome()
             if wfc is None:
                 await self._orphaned(namespace, ours, "they are removed")
-            for step in steps:  # in order: what stays is the proof that the rest is still ours to remove
-                await self._actor.step(step, outcome)
-                if outcome.later is not None:
-                    raise outcome.later
-                if outcome.refused:
-                    break
+            outcome = await self._remove(namespace, seen, lease)
+            if outcome.later is not None and not isinstance(outcome.later, Fenced):
+                raise outcome.later
             waits = next((step.message for step in outcome.held), "removing the child")
-            note = Note(reason=Reason.REMOVING, message=f"opted out; {waits}")
-            stalled = outcome.stalled
+            # A fence is told: no label that comes or goes puts it right here.
+            note = Note(
+                reason=Reason.REMOVING,
+                message=f"opted out; {waits if outcome.later is None else f'tried again: {outcome.later}'}",
+            )
             verdict = publish.nothing(note)
         wait: float | None = None
         if wfc is not None:
-            wait = await self._publisher.publish(wfc, view(wfc, verdict, stalled=stalled, reconciling=note, seen=seen))
+            wait = await self._publisher.publish(
+                wfc, view(wfc, verdict, stalled=outcome.stalled, reconciling=note, seen=seen)
+            )
+        if outcome.later is not None:
+            raise outcome.later
         return LOOK_AGAIN_SECONDS if wait is None else wait
 
     async def _drains(self, namespace: Namespace, instance: str, seen: Observed) -> str:
@@ -148,6 +145,20 @@ class Leaver:
     def forget(self, namespace: str) -> None:
         """Drop what is remembered of one namespace."""
         self._told.pop(namespace, None)
+
+    async def _remove(self, namespace: Namespace, seen: Observed, lease: tuple[Ref, str] | None) -> Outcome:
+        """Remove in order, up to what goes wrong: what stays is the proof that the rest is still ours to remove."""
+        outcome = Outcome()
+        for step in plan.removal(
+            seen.objects,
+            namespace_uid=namespace.uid,
+            lease=lease,
+            pods=[f"{Ref.of(pod)}{ownership.held(pod)}" for pod in seen.pods],
+        ):
+            await self._actor.step(step, outcome)
+            if outcome.later is not None or outcome.refused:
+                break
+        return outcome
 
     async def _childs_lease(self, namespace: Namespace, instance: str) -> tuple[Ref, str] | None:
         """Find the Lease that our child left behind, with its UID; it carries no mark, so its holder has to tell.

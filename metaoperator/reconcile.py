@@ -13,7 +13,7 @@ from metaoperator import cluster as kube
 from metaoperator import publish, recent
 from metaoperator.act import Actor, Outcome
 from metaoperator.core import health, ignore, names, optin, plan, shard, status
-from metaoperator.core.errors import Conflict, NotLeading, Rejected, Stalled, TemplateError, ValuesError
+from metaoperator.core.errors import Conflict, Fenced, NotLeading, Rejected, Stalled, TemplateError, ValuesError
 from metaoperator.core.ignore import Ignored
 from metaoperator.core.model import (
     CONTROLLER_TEMPLATE,
@@ -147,6 +147,9 @@ class Reconciler:
         seen = self._fleet.observe(namespace.name, instance)
         if desired is not None and not paused:
             outcome = await self._install(namespace, instance, desired, ignored, seen)
+            if isinstance(outcome.later, Fenced):
+                # The label may have gone while we wrote: then the fence is right, and there is nothing to tell here.
+                await self._row.confirm(namespace)
             if outcome.wrote:
                 seen = self._fleet.observe(namespace.name, instance)
             await self._tell(wfc, outcome, desired)

@@ -34,11 +34,11 @@ class Row:
             self._remember(namespace, live)
         if live is not None and (live.get("spec") or {}).get("instanceID"):
             if self._something_is_missing(namespace, live):
-                await self._confirm(namespace)
+                await self.confirm(namespace)
             return live
         meta: dict[str, Any] = {"name": ref.name, "namespace": ref.namespace}
         if live is None:
-            await self._confirm(namespace)
+            await self.confirm(namespace)
             meta = self._marked(ref, namespace)
             if self._fleet.observe(namespace.name, shard.instance_id(namespace)).deployment(namespace.uid) is not None:
                 meta["annotations"][names.SPEC_LOST_ANNOTATION] = "true"
@@ -72,8 +72,8 @@ class Row:
         self._mirror.learn(made)
         return made
 
-    async def _confirm(self, namespace: Namespace) -> None:
-        """Ask the API server itself before anything is begun in a namespace: our copy may be of its predecessor."""
+    async def confirm(self, namespace: Namespace) -> None:
+        """Ask the API server itself whether a namespace is what we took it for; `Conflict` where our copy is older."""
         ref = Ref(NAMESPACE, "", namespace.name)
         live = await self._cluster.get(ref)
         if live is None or Namespace.of(live) != namespace:

@@ -5,9 +5,11 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from metaoperator.core import names
 from metaoperator.core.errors import (
     Conflict,
     Expired,
+    Fenced,
     Forbidden,
     Gone,
     Invalid,
@@ -25,6 +27,7 @@ _PERMISSION: Final = re.compile(
     r'^[^:]* is forbidden: (User ".*" cannot [a-z]+ (resource|path) |user ".*" \(groups=.*\) is attempting to grant )',
     re.DOTALL,
 )
+_FENCE: Final = re.compile(r"^[^:]* is forbidden: ValidatingAdmissionPolicy '([^']*)' ")
 _MISFIT: Final = "failed to create typed patch object"
 _TOO_LARGE: Final = re.compile(r"etcdserver: request is too large|trying to send message larger than max")
 """Both are answered with 500, and stay as they are however often they are tried."""
@@ -57,6 +60,12 @@ def error(code: int, status: Mapping[str, Any], what: str, retry_after: str | No
         return Gone(message)
     if code == 429 or (code >= 500 and after):
         return Throttled(message, after=float(after or 1))
+    fence = _FENCE.match(str(status.get("message"))) if code in {403, 422} else None
+    if fence is not None and fence[1] in names.FENCES_BY_PLACE:
+        # 422 is what a policy answers that stumbled: it fails closed, and is no judgement of the object.
+        return Fenced(str(status["message"]))
+    if fence is not None and fence[1] in names.FENCES_BY_PERSON:
+        return Forbidden(str(status["message"]))
     if code == 422:
         return Invalid(status.get("message") or message)
     if code == 500 or 400 <= code < 500:

@@ -17,6 +17,7 @@
     │   ├── Conflict          somebody else was faster: read anew, decide anew
     │   ├── Expired           a resource version or continue token is too old: list anew
     │   ├── Unauthorized      our credentials are not accepted
+    │   ├── Fenced            a policy of ours says that we do not belong there
     │   └── NotLeading        the write gate is closed: another replica writes
     └── Gone                  the thing we asked about is not there (an answer more than an error)
 
@@ -126,6 +127,13 @@ class Throttled(RetryableError):
     def __init__(self, message: str, *, after: float) -> None:
         super().__init__(message)
         self.after = after
+
+
+class Fenced(RetryableError):
+    """A fence of ours denied a write by where it goes, not for what it is: read anew, decide anew.
+
+    Either the label went a moment ago and we are the late ones, or it came a moment ago and the API server is.
+    """
 
 
 class NotLeading(RetryableError):

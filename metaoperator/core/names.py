@@ -39,6 +39,35 @@ OPERATOR_LEASE: Final = "metaoperator"
 
 REFUSED_PREFIXES: Final = ("kube-", "openshift-")
 
+FENCES: Final = (
+    "metaoperator-child-access",
+    "metaoperator-child-credentials",
+    "metaoperator-child-pods",
+    "metaoperator-child-workloads",
+    "metaoperator-operator-accounts",
+    "metaoperator-operator-pods",
+    "metaoperator-operator-rolebindings",
+    "metaoperator-operator-workflows",
+    "metaoperator-operator-writes",
+    "metaoperator-platform-fields",
+)
+"""The ValidatingAdmissionPolicies of the fleet bundle (decision 0007). Each has a binding of its name."""
+
+FENCES_BY_PLACE: Final = ("metaoperator-operator-accounts", "metaoperator-operator-writes")
+"""Those that judge the operator by what is around an object. The API server's copy of that may be older than ours."""
+
+FENCES_BY_PERSON: Final = (
+    "metaoperator-child-access",
+    "metaoperator-child-credentials",
+    "metaoperator-child-pods",
+    "metaoperator-child-workloads",
+    "metaoperator-platform-fields",
+)
+"""Those that judge by who asks: they let the operator through, and whoever holds the verb."""
+
+ADMINISTER: Final = "administer"
+"""The verb on WorkflowControllers that the fences ask of people."""
+
 
 class Condition(StrEnum):
     """Condition types of our kinds, with the meaning kstatus gives them."""

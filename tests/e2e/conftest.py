@@ -20,6 +20,7 @@ ORDER = (
     "images",
     "serving",
     "settled",
+    "fences",
     "conflict",
     "drift",
     "stays_out",

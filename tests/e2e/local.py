@@ -110,6 +110,33 @@ class Api:
         """Close the connection."""
         self._close()
 
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Object | list[Object] | None = None,
+        *,
+        token: str = "",
+        headers: Mapping[str, str] | None = None,
+    ) -> tuple[int, str]:
+        """Send one request as the holder of `token`, or as ourselves; returns the code and the Status's message."""
+        host, port = self._address.hostname or "", self._address.port or 443
+        connection = http.client.HTTPSConnection(host, port, context=self._tls, timeout=30)
+        who = {"Authorization": f"Bearer {token}"} if token else {}
+        try:
+            connection.request(
+                method, path, json.dumps(body) if body is not None else None,
+                {**self._headers, "Content-Type": "application/json", **who, **(headers or {})},
+            )  # fmt: skip
+            answer = connection.getresponse()
+            text = answer.read().decode(errors="replace")
+        finally:
+            connection.close()
+        try:
+            return answer.status, str(json.loads(text).get("message", ""))
+        except ValueError:
+            return answer.status, text
+
     def object(self, resource: str, namespace: str, name: str) -> Object | None:
         """Read one namespaced object; `resource` as in a path: `apps/v1/deployments` or `v1/pods`."""
         return self.get(f"{collection(resource, namespace)}/{name}")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from metaoperator.core import answers, errors
+from metaoperator.core import answers, errors, names
 
 CANNOT = 'User "system:serviceaccount:a:b" cannot patch resource "configmaps" in API group "" in the namespace "x"'
 GRANTS = (
@@ -58,6 +58,26 @@ def test_an_answer_becomes_one_of_our_errors(
 ) -> None:
     """By code, and by what the Status says besides."""
     assert type(answers.error(code, status, "GET x", retry_after)) is kind
+
+
+@pytest.mark.parametrize("code", [403, 422])
+@pytest.mark.parametrize("policy", names.FENCES)
+def test_a_fence_around_a_place_is_told_from_all_other_refusals(policy: str, code: int) -> None:
+    """The API server may know less of a namespace than we do, so it is asked again; what an object is stays refused."""
+    message = f"x \"y\" is forbidden: ValidatingAdmissionPolicy '{policy}' with binding '{policy}' denied request: no"
+    found = answers.error(code, {"message": message}, "PATCH x", None)
+    assert isinstance(found, errors.Fenced) is (policy in names.FENCES_BY_PLACE)
+    assert str(found) == message
+
+
+def test_rbac_is_no_fence() -> None:
+    """A right that is missing stays missing until a person grants it, also where a policy is spoken of."""
+    for message in (
+        'configmaps is forbidden: User "x" cannot create resource "configmaps" in API group ""',
+        'validatingadmissionpolicies "metaoperator-operator-writes" is forbidden: no',
+        "x is forbidden: ValidatingAdmissionPolicy 'other' with binding 'metaoperator-operator-writes' denied",
+    ):
+        assert type(answers.error(403, {"message": message}, "POST x", None)) is errors.Rejected
 
 
 @pytest.mark.parametrize(
