@@ -256,20 +256,19 @@ def _token_secret(account: str) -> Object:
     }
 
 
-def _childs_pod(scene: Scene, account_uid: str, owner: str = "") -> Act:
-    """Make a pod as a controller-manager does that has one user for all its controllers."""
-    pod = _workload("Pod", _template(CHILD))
-    pod["metadata"]["annotations"] = {names.ACCOUNT_ANNOTATION: account_uid}
-    owner = owner or scene.replica_set
-    pod["metadata"]["ownerReferences"] = [
-        {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": "u", "controller": True}
+def _made_by_kubernetes(
+    kind: str, owner_kind: str, owner: str, account_uid: str, fence: str = "", account: str = CHILD
+) -> Act:
+    """Make a pod or ReplicaSet as a controller-manager does that has one user for all its controllers."""
+    template = _template(account)
+    template["metadata"]["annotations"] = {names.ACCOUNT_ANNOTATION: account_uid}
+    body = _workload(kind, template)
+    body["metadata"]["annotations"] = template["metadata"]["annotations"]
+    body["metadata"]["ownerReferences"] = [
+        {"apiVersion": "apps/v1", "kind": owner_kind, "name": owner, "uid": "u", "controller": True}
     ]
     who = {"Impersonate-User": CONTROLLERS}
-    return Act(who="admin", method="POST", path=COLLECTIONS["Pod"].format(SERVED), body=pod, headers=who)
-
-
-def _refused(act: Act, fence: str) -> Act:
-    return Act(who=act.who, method=act.method, path=act.path, body=act.body, headers=act.headers, fence=fence)
+    return Act(who="admin", method="POST", path=COLLECTIONS[kind].format(SERVED), body=body, headers=who, fence=fence)
 
 
 OPERATOR_WRITES = "metaoperator-operator-writes"
@@ -508,10 +507,27 @@ ACTS: dict[str, Callable[[Scene], Act]] = {
         "platform", f"{CORE}/namespaces/{SERVED}/pods/{s.pod}", {"spec": _image()}
     ),
     # Kubernetes itself, where all its controllers are one user.
-    "a ReplicaSet of the child's Deployment makes its pod": lambda s: _childs_pod(s, s.account_uid),
-    "a ReplicaSet that was prepared does not": lambda s: _refused(_childs_pod(s, "guessed"), CHILD_PODS),
-    "a ReplicaSet of another name does not": lambda s: _refused(
-        _childs_pod(s, s.account_uid, "other-5bcdd64577"), CHILD_PODS
+    "the child's ReplicaSet makes its pod": lambda s: _made_by_kubernetes(
+        "Pod", "ReplicaSet", s.replica_set, s.account_uid
+    ),
+    "a ReplicaSet that was prepared makes none": lambda s: _made_by_kubernetes(
+        "Pod", "ReplicaSet", s.replica_set, "guessed", CHILD_PODS
+    ),
+    "a ReplicaSet of another name makes none": lambda s: _made_by_kubernetes(
+        "Pod", "ReplicaSet", "other-5bcdd64577", s.account_uid, CHILD_PODS
+    ),
+    "a Job makes none": lambda s: _made_by_kubernetes("Pod", "Job", s.replica_set, s.account_uid, CHILD_PODS),
+    "the child's Deployment makes its ReplicaSet": lambda s: _made_by_kubernetes(
+        "ReplicaSet", "Deployment", CHILD, s.account_uid
+    ),
+    "a Deployment that was prepared makes none": lambda _: _made_by_kubernetes(
+        "ReplicaSet", "Deployment", CHILD, "guessed", CHILD_WORKLOADS
+    ),
+    "a Deployment of another name makes none": lambda s: _made_by_kubernetes(
+        "ReplicaSet", "Deployment", "other", s.account_uid, CHILD_WORKLOADS
+    ),
+    "other ReplicaSets make pods": lambda _: _made_by_kubernetes(
+        "Pod", "ReplicaSet", "other-5bcdd64577", "", account="default"
     ),
     # Its credentials.
     "a tenant mints a token of their own account": lambda _: _post(
