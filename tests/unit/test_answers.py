@@ -70,6 +70,13 @@ def test_a_fence_around_a_place_is_told_from_all_other_refusals(policy: str, cod
     assert str(found) == message
 
 
+@pytest.mark.parametrize("policy", names.FENCES)
+def test_a_fence_around_a_child_is_about_who_asks(policy: str) -> None:
+    """Who looks what would change, and may not do it, is told by value; the operator itself is let through there."""
+    message = f"x \"y\" is forbidden: ValidatingAdmissionPolicy '{policy}' with binding '{policy}' denied request: no"
+    assert answers.lacks_rights(message) is ("-operator-" not in policy)
+
+
 def test_rbac_is_no_fence() -> None:
     """A right that is missing stays missing until a person grants it, also where a policy is spoken of."""
     for message in (
