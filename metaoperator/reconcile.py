@@ -147,9 +147,6 @@ class Reconciler:
         seen = self._fleet.observe(namespace.name, instance)
         if desired is not None and not paused:
             outcome = await self._install(namespace, instance, desired, ignored, seen)
-            if isinstance(outcome.later, Fenced):
-                # The label may have gone while we wrote: then the fence is right, and there is nothing to tell here.
-                await self._row.confirm(namespace)
             if outcome.wrote:
                 seen = self._fleet.observe(namespace.name, instance)
             await self._tell(wfc, outcome, desired)
@@ -222,7 +219,11 @@ class Reconciler:
             busy = (await self._leaver.unfinished(namespace, instance, seen)).unfinished > 0
             plan_now = functools.partial(plan_now, busy=busy)
             steps = plan_now()
-        return await self._actor.install(steps, plan_now)
+        outcome = await self._actor.install(steps, plan_now)
+        if isinstance(outcome.later, Fenced):
+            # The label may have gone while we wrote: then the fence is right, and there is nothing to tell here.
+            await self._row.confirm(namespace)
+        return outcome
 
     def _plan(
         self,
