@@ -60,17 +60,21 @@ def error(code: int, status: Mapping[str, Any], what: str, retry_after: str | No
         return Gone(message)
     if code == 429 or (code >= 500 and after):
         return Throttled(message, after=float(after or 1))
-    fence = _FENCE.match(str(status.get("message"))) if code in {403, 422} else None
-    if fence is not None and fence[1] in names.FENCES_BY_PLACE:
-        # 422 is what a policy answers that stumbled: it fails closed, and is no judgement of the object.
-        return Fenced(str(status["message"]))
-    if fence is not None and fence[1] in names.FENCES_BY_PERSON:
-        return Forbidden(str(status["message"]))
-    if code == 422:
-        return Invalid(status.get("message") or message)
     if code == 500 or 400 <= code < 500:
-        return _refusal(code, str(status.get("message") or message), message)
+        told = str(status.get("message") or message)
+        return _fenced(code, told) or _refusal(code, told, message)
     return RetryableError(message)
+
+
+def _fenced(code: int, told: str) -> Exception | None:
+    """Recognise our own fences; those that judge the object itself are refusals like any other."""
+    # 422 is what a policy answers that stumbled: it fails closed, and is no judgement of the object.
+    fence = _FENCE.match(told) if code in {403, 422} else None
+    if fence is not None and fence[1] in names.FENCES_BY_PLACE:
+        return Fenced(told)
+    if fence is not None and fence[1] in names.FENCES_BY_PERSON:
+        return Forbidden(told)
+    return None
 
 
 def _refusal(code: int, told: str, message: str) -> Exception:
@@ -81,6 +85,8 @@ def _refusal(code: int, told: str, message: str) -> Exception:
         if _TOO_LARGE.search(told):
             return Rejected(f"{told}: the object is larger than the API server can store")
         return RetryableError(message)
+    if code == 422:
+        return Invalid(told)
     if code == 403 and _QUOTA.search(told):
         return OverQuota(told)
     if code == 403 and _PERMISSION.search(told):
