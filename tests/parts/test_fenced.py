@@ -14,7 +14,6 @@ DENIED = (
     "configmaps \"workflow-controller-configmap\" is forbidden: ValidatingAdmissionPolicy '{0}' with binding '{0}' "
     "denied request: namespace team-a is not opted in: label the namespace"
 )
-FORBIDDEN = 'configmaps is forbidden: User "x" cannot create resource "configmaps" in API group ""'
 
 
 @pytest.fixture
@@ -58,13 +57,24 @@ async def test_a_fence_that_stays_is_told_with_its_name(world: World, server: Fa
         await world.until(lambda: world.ready("team-a"), 400)
 
 
-async def test_rbac_and_other_policies_are_for_a_person(world: World, server: FakeApiServer) -> None:
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        ('configmaps is forbidden: User "x" cannot create resource "configmaps"', "OperatorForbidden"),
+        (DENIED.format("metaoperator-operator-rolebindings"), "Rejected"),
+        (DENIED.format("their-policy"), "Rejected"),
+    ],
+    ids=["rbac", "a fence that judges the object", "a policy of somebody else"],
+)
+async def test_all_else_that_says_no_is_for_a_person(
+    world: World, server: FakeApiServer, message: str, reason: str
+) -> None:
     """What is missing there does not come by asking again: Stalled, in the API server's words."""
-    server.faults.answer(403, message=FORBIDDEN, verb="apply", resource="configmaps", times=1_000_000)
+    server.faults.answer(403, message=message, verb="apply", resource="configmaps", times=1_000_000)
     async with world.operator():
         world.opt_in("team-a")
-        await world.until(lambda: world.condition("team-a", "Stalled") == ("True", "Rejected"))
-        assert FORBIDDEN in world.message("team-a", "Stalled")
+        await world.until(lambda: world.condition("team-a", "Stalled") == ("True", reason))
+        assert message in world.message("team-a", "Stalled")
 
 
 async def test_a_label_that_goes_while_we_write_is_nobodys_trouble(
