@@ -121,12 +121,12 @@ class Api:
     ) -> tuple[int, str]:
         """Send one request as the holder of `token`, or as ourselves; returns the code and the Status's message."""
         host, port = self._address.hostname or "", self._address.port or 443
-        connection = http.client.HTTPSConnection(host, port, context=self._tls, timeout=30)
+        connection = http.client.HTTPSConnection(host, port, context=self.tls, timeout=30)
         who = {"Authorization": f"Bearer {token}"} if token else {}
         try:
             connection.request(
                 method, path, json.dumps(body) if body is not None else None,
-                {**self._headers, "Content-Type": "application/json", **who, **(headers or {})},
+                {**self.headers, "Content-Type": "application/json", **who, **(headers or {})},
             )  # fmt: skip
             answer = connection.getresponse()
             text = answer.read().decode(errors="replace")
