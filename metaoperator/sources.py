@@ -1,14 +1,15 @@
 """Template sets read from directories: the only place where their files are opened."""
 
+import functools
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from metaoperator.core import strictyaml, values, versions
+from metaoperator.core import kubernetes, strictyaml, values, versions
 from metaoperator.core.errors import Problem, TemplateError
-from metaoperator.core.model import Kind, Relation, TemplateSet
+from metaoperator.core.model import SECRET, Kind, Relation, TemplateSet
 from metaoperator.core.render import Program
 
 DEFAULT_SET: Final = "workflow-controller"
@@ -21,9 +22,8 @@ MAX_FILE_BYTES: Final = 1_500_000
 """What etcd takes of one object: a file that is longer is no template and no values."""
 
 
-_CLUSTER_SCOPED: Final = frozenset(
-    {"ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "Namespace", "PersistentVolume", "PriorityClass"}
-)  # fmt: skip
+_KUBERNETES: Final = Path(__file__).parent / "kubernetes"
+"""What Kubernetes says of its own kinds: written by `tests/schemas`, held to a real API server by contract tests."""
 
 
 def shipped() -> Path:
@@ -133,10 +133,11 @@ def template_set(folder: Path) -> TemplateSet:
         problems.append(Problem(where=f"{folder.name}/values.schema.json", what=f"not a JSON Schema: {exc}"))
     if problems:
         raise TemplateError(problems)
+    declared = frozenset(Kind(each["apiVersion"], each["kind"]) for each in about["kinds"])
     return TemplateSet(
         name=folder.name,
         description=str(about.get("description", "")),
-        kinds=frozenset(Kind(each["apiVersion"], each["kind"]) for each in about["kinds"]),
+        kinds=declared,
         namespace_values=frozenset(about.get("namespaceValues") or ()),
         defaults=data["values.yaml"],
         schema=schema,
@@ -144,7 +145,27 @@ def template_set(folder: Path) -> TemplateSet:
         digest=hashlib.sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()[:16],
         argo_versions=versions.read(about["argoVersions"]) if "argoVersions" in about else None,
         relations=tuple(Relation(**each) for each in about.get("relations") or ()),
+        definitions=definitions(declared),
     )
+
+
+def definitions(kinds: Iterable[Kind]) -> dict[str, Any]:
+    """Read what Kubernetes says of the kinds, and of whatever these hold; `kinds` lists all that it serves itself."""
+    known = _kubernetes("kinds")
+    found: dict[str, Any] = {"kinds": known}
+    waiting = {kubernetes.schema_of(kind, known).rpartition(".")[0] for kind in kinds} - {""}
+    done: set[str] = set()
+    while waiting:
+        done.add(name := min(waiting))
+        file = _kubernetes(name)
+        found |= file["definitions"]
+        waiting = (waiting | set(file["needs"])) - done
+    return found
+
+
+@functools.cache
+def _kubernetes(name: str) -> dict[str, Any]:
+    return json.loads((_KUBERNETES / f"{name}.json").read_text(encoding="utf-8"))  # type: ignore[no-any-return]
 
 
 def _data(set_name: str, name: str, texts: Mapping[str, str], problems: list[Problem]) -> dict[str, Any]:
@@ -175,8 +196,8 @@ def _about_faults(set_name: str, about: Mapping[str, Any]) -> Iterable[Problem]:
     )
     if not kinds or not whole:
         yield Problem(where=where, what="kinds must list what the set renders, each with apiVersion and kind as text")
-    elif wide := sorted(each["kind"] for each in kinds if each["kind"] in _CLUSTER_SCOPED):
-        yield Problem(where=where, what=f"{', '.join(wide)} cannot be rendered: a set stays in its namespace")
+    else:
+        yield from _kind_faults(where, {Kind(each["apiVersion"], each["kind"]) for each in kinds})
     paths = about.get("namespaceValues") or []
     if not isinstance(paths, list) or not all(isinstance(each, str) for each in paths):
         yield Problem(where=where, what="namespaceValues must list dotted paths")
@@ -198,6 +219,25 @@ def _is_relation(each: Any) -> bool:
         and {"holds", "at", "otherwise"} <= set(each) <= {"holds", "at", "otherwise", "cure"}
         and all(isinstance(text, str) for text in each.values())
     )
+
+
+def _kind_faults(where: str, kinds: Iterable[Kind]) -> Iterable[Problem]:
+    known = _kubernetes("kinds")
+    wide = {(version.rpartition("/")[0], kind) for version, served in known.items() for kind in served["cluster"]}
+    for kind in sorted(kinds):
+        group = kind.api_version.rpartition("/")[0]
+        served = known.get(kind.api_version)
+        if (group, kind.kind) in wide:
+            cure = "what belongs to the whole cluster is an administrator's to install"
+            yield Problem(where=where, what=f"{kind} cannot be rendered: a set stays in its namespace", cure=cure)
+        elif kind == SECRET:
+            cure = "name a Secret that is there, and let its owner make it"
+            what = f"{kind} cannot be rendered: rendered objects are kept where others can read them"
+            yield Problem(where=where, what=what, cure=cure)
+        elif served is not None and kind.kind not in served["namespaced"]:
+            near = kubernetes.nearest(kind.kind, served["namespaced"])
+            cure = f"did you mean {near}?" if near else "see kubectl api-resources"
+            yield Problem(where=where, what=f"Kubernetes has no kind {kind}", cure=cure)
 
 
 def values_file(path: Path) -> dict[str, Any]:

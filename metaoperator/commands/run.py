@@ -1,5 +1,6 @@
 """`metaoperator run`: the operator, until it is told to stop."""
 
+import gc
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -54,6 +55,7 @@ def command(
     log_format: str | None,
 ) -> None:
     """Run the operator until it is told to stop."""
+    gc.enable()
     logs.configure(level=log_level, text=log_format == "text" or (log_format is None and sys.stderr.isatty()))
     operator.run(
         Settings(

@@ -45,16 +45,21 @@ class ConfigError(TerminalError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One fault a person can mend: where it is, what it is, what to do."""
+    """One fault a person can mend: where it is, what it is, what to do.
+
+    `line` is that of the file that a person edits; `path` leads to the place in the rendered object.
+    """
 
     where: str
     what: str
     cure: str = ""
     line: int | None = None
+    path: str = ""
 
     def __str__(self) -> str:
         place = self.where if self.line is None else f"{self.where}:{self.line}"
-        return f"{place}: {self.what}" + (f" ({self.cure})" if self.cure else "")
+        what = f"{self.path} {self.what}" if self.path else self.what
+        return f"{place}: {what}" + (f" ({self.cure})" if self.cure else "")
 
 
 class _Problems(TerminalError):

@@ -41,6 +41,7 @@ class Ref:
 NAMESPACE = Kind("v1", "Namespace")
 POD = Kind("v1", "Pod")
 CONFIG_MAP = Kind("v1", "ConfigMap")
+SECRET = Kind("v1", "Secret")
 SERVICE = Kind("v1", "Service")
 SERVICE_ACCOUNT = Kind("v1", "ServiceAccount")
 DEPLOYMENT = Kind("apps/v1", "Deployment")
@@ -121,7 +122,8 @@ class TemplateSet:
 
     `files` maps a file name to its text; names that begin with `_` are partials. `namespace_values` lists
     the dotted paths that a namespace may set. A set without `argo_versions` is for any version, or has none. `digest`
-    changes with every byte of the folder.
+    changes with every byte of the folder. `definitions` is what Kubernetes says of the kinds, as `sources` reads it; a
+    kind that is not in it is not checked.
     """
 
     name: str
@@ -134,6 +136,7 @@ class TemplateSet:
     digest: str
     argo_versions: ArgoVersions | None = None
     relations: tuple[Relation, ...] = ()
+    definitions: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

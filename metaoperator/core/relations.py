@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import jinja2
 
-from metaoperator.core import sandbox
+from metaoperator.core import causes, filters, meter, metered
 from metaoperator.core.errors import Problem
 from metaoperator.core.model import Relation
 
@@ -27,16 +27,17 @@ class Relations:
 
     def __init__(self, env: jinja2.Environment, relations: tuple[Relation, ...]) -> None:
         """Compile every expression; a `jinja2.TemplateSyntaxError` tells the one that is none."""
-        env.filters["seconds"] = seconds
-        self._compiled = [(each, env.compile_expression(each.holds, undefined_to_none=False)) for each in relations]
+        env.filters["seconds"] = filters.paid(seconds)
+        self._compiled = [(each, metered.expression(env, each.holds)) for each in relations]
 
     def problems(self, values: Mapping[str, Any]) -> Iterator[Problem]:
         """Tell each relation that the values, which satisfy the set's schema, break."""
         for relation, expression in self._compiled:
             try:
-                holds = bool(expression(values=values))
+                with meter.metered({"values": values}):
+                    holds = bool(expression(values=values))
             except Exception as exc:  # noqa: BLE001 - whatever an expression manages to raise is its own fault
-                fault = sandbox.problem(exc, "template.yaml")
+                fault = causes.problem(exc, "template.yaml")
                 yield Problem(where="template.yaml", what=f"relation {relation.holds!r}: {fault.what}")
                 continue
             if not holds:

@@ -5,19 +5,21 @@ the sandbox is the second line of defence, not the wall.
 """
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import jinja2
 import jsonschema_rs
 
-from metaoperator.core import names, relations, sandbox, strictyaml, values
+from metaoperator.core import causes, kubernetes, meter, names, relations, sandbox, values
+from metaoperator.core.document import document, without_nulls
 from metaoperator.core.errors import Problem, TemplateError, ValuesError
 from metaoperator.core.model import Desired, Kind, Manifest, Namespace, Ref, Shard, TemplateSet
-from metaoperator.core.sandbox import digest, q
+from metaoperator.core.writing import digest, q
 
 TEMPLATE_SUFFIX: Final = ".yaml.j2"
-MAX_DOCUMENT_BYTES: Final = 900_000
+MAX_SET: Final = 512 * 1024
+"""Characters of all templates of a set: Kubernetes keeps no more in one object, and compiling takes its time."""
 _APPLY_LAST: Final = frozenset({"Deployment", "StatefulSet", "DaemonSet", "Job"})
 
 
@@ -30,6 +32,9 @@ class Program:
         self._env = sandbox.environment(template_set)
         self._templates: dict[str, jinja2.Template] = {}
         problems: list[Problem] = []
+        if (size := sum(map(len, template_set.files.values()))) > MAX_SET:
+            what = f"its templates are {size} characters long, over the limit of {MAX_SET}"
+            raise TemplateError([Problem(where=template_set.name, what=what, cure="make two sets of it")])
         try:
             self._relations = relations.Relations(self._env, template_set.relations)
         except jinja2.TemplateSyntaxError as exc:
@@ -38,14 +43,22 @@ class Program:
             try:
                 compiled = self._env.get_template(name)
             except jinja2.TemplateSyntaxError as exc:
-                problems.append(sandbox.problem(exc, name))
+                problems.append(causes.problem(exc, name))
             except RecursionError:
                 problems.append(Problem(where=name, what="is nested too deeply"))
+            except (SyntaxError, ValueError, MemoryError) as exc:  # Python's own limits: blocks, digits of a number
+                problems.append(Problem(where=name, what=f"cannot be compiled: {exc}", cure="make it simpler"))
             else:
                 if name.endswith(TEMPLATE_SUFFIX) and not name.startswith("_"):
                     self._templates[name] = compiled
         if problems:
             raise TemplateError(problems)
+
+    @property
+    def unchecked(self) -> tuple[Kind, ...]:
+        """Declared kinds of which no schema is at hand: nothing but their metadata is checked."""
+        known = self.template_set.definitions.get("kinds", {})
+        return tuple(kind for kind in sorted(self.template_set.kinds) if not kubernetes.schema_of(kind, known))
 
     @functools.cached_property
     def _check(self) -> jsonschema_rs.Validator:
@@ -78,34 +91,36 @@ class Program:
         order in which they are applied, and no mapping in them holds a null.
         """
         merged = self.effective(fleet=fleet_values, namespace=namespace_values)
-        context = {
+        context: dict[str, Any] = {
             "namespace": {
                 "name": namespace.name,
                 "uid": namespace.uid,
-                "labels": dict(namespace.labels),
-                "annotations": dict(namespace.annotations),
+                "labels": dict(sorted(namespace.labels.items())),
+                "annotations": dict(sorted(namespace.annotations.items())),
             },
             "shard": {"index": shard.index, "name": shard.name, "instance_id": shard.instance_id},
-            "values": merged,
+            "values": _ordered(merged),
             "template": {"name": template_name, "set": self.template_set.name},
         }
         problems: list[Problem] = []
         found: dict[Ref, Manifest] = {}
-        for file, template in self._templates.items():
-            try:
-                document = _document(file, template, context)
-                if document is None:
+        with meter.metered(context) as budget:
+            for file, template in self._templates.items():
+                budget.depth, budget.nulls = 0, False
+                try:
+                    rendered = document(file, template, context, namespace, self.template_set)
+                except TemplateError as exc:
+                    problems += exc.problems
+                    if budget.left < 0:  # one budget for the whole set: nothing is left for the others
+                        break
                     continue
-                _check(file, document, namespace, self.template_set.kinds)
-            except TemplateError as exc:
-                problems += exc.problems
-                continue
-            marked = mark(document, namespace)
-            if (ref := Ref.of(marked)) in found:
-                problems.append(
-                    Problem(where=file, what=f"{ref} is rendered twice", cure="give one of them a new name")
-                )
-            found[ref] = marked
+                if rendered is None:
+                    continue
+                marked = mark(rendered, namespace)
+                if (ref := Ref.of(marked)) in found:
+                    what = f"{ref} is rendered twice"
+                    problems.append(Problem(where=file, what=what, cure="give one of them a new name"))
+                found[ref] = marked
         if problems:
             raise TemplateError(problems)
         ordered = sorted(found, key=lambda ref: (ref.kind.kind in _APPLY_LAST, ref))
@@ -117,115 +132,25 @@ class Program:
         )
 
 
-def mark(document: Manifest, namespace: Namespace) -> Manifest:
+def mark(manifest: Manifest, namespace: Namespace) -> Manifest:
     """Put namespace and our mark on a document.
 
     The digest of the rendered bytes is part of the mark: a field that a newer template no longer renders differs
     in nothing that we could compare, and only an apply takes it away.
     """
-    meta = dict(document["metadata"])
+    meta = dict(manifest["metadata"])
     meta["namespace"] = namespace.name
     meta["labels"] = dict(meta.get("labels") or {}) | {names.MANAGED_BY_LABEL: names.MANAGED_BY}
     meta["annotations"] = dict(meta.get("annotations") or {}) | {names.NAMESPACE_UID_ANNOTATION: namespace.uid}
-    marked = _without_nulls({**document, "metadata": meta})
+    marked = without_nulls({**manifest, "metadata": meta})
     marked["metadata"]["annotations"][names.RENDERED_ANNOTATION] = digest(q(marked))
     return marked  # type: ignore[no-any-return]
 
 
-def _without_nulls(value: Any) -> Any:
-    # The API server drops nulls, so a rendered null would differ from the live object for ever.
+def _ordered(value: Any) -> Any:
+    # A loop over a mapping goes by its order, and that must not depend on how somebody wrote the values down.
     if isinstance(value, Mapping):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+        return {key: _ordered(value[key]) for key in sorted(value)}
     if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
+        return [_ordered(item) for item in value]
     return value
-
-
-def _document(file: str, template: jinja2.Template, context: Mapping[str, Any]) -> Manifest | None:
-    try:
-        text = template.render(context)
-    except Exception as exc:  # whatever a template manages to raise is the template's fault
-        raise TemplateError([sandbox.problem(exc, file)]) from exc
-    size = len(text.encode(errors="replace"))  # YAML refuses a lone surrogate with a better message than the codec
-    if size > MAX_DOCUMENT_BYTES:
-        raise TemplateError(
-            [
-                Problem(
-                    where=file,
-                    what=f"renders to {size} bytes, over the limit of {MAX_DOCUMENT_BYTES}",
-                    cure="split the object",
-                )
-            ]
-        )
-    if not text.strip():
-        return None
-    try:
-        document = strictyaml.load(text)
-    except strictyaml.StrictYamlError as exc:
-        raise TemplateError([Problem(where=file, what=f"rendered YAML: {exc.what}{_excerpt(text, exc.line)}")]) from exc
-    if document is None:
-        return None
-    if not isinstance(document, dict):
-        raise TemplateError(
-            [
-                Problem(
-                    where=file, what="renders to something that is not an object", cure="one Kubernetes object per file"
-                )
-            ]
-        )
-    return document
-
-
-def _check(file: str, document: Manifest, namespace: Namespace, kinds: frozenset[Kind]) -> None:
-    meta = document.get("metadata")
-    name = meta.get("name") if isinstance(meta, Mapping) else None
-    fields = (document.get("apiVersion"), document.get("kind"), name)
-    if not all(isinstance(text, str) and text for text in fields):
-        raise TemplateError(
-            [
-                Problem(
-                    where=file,
-                    what="apiVersion, kind and metadata.name must be text",
-                    cure="write scalars with the filter q, for example name: {{ shard.name | q }}",
-                )
-            ]
-        )
-    problems = list(_faults(file, document, namespace, kinds))
-    if problems:
-        raise TemplateError(problems)
-
-
-def _faults(file: str, document: Manifest, namespace: Namespace, kinds: frozenset[Kind]) -> Iterator[Problem]:
-    kind = Kind(document["apiVersion"], document["kind"])
-    if kind not in kinds:
-        yield Problem(
-            where=file,
-            what=f"{kind} is not among the kinds that the set declares",
-            cure="add it to kinds in template.yaml",
-        )
-    target = document["metadata"].get("namespace", namespace.name)
-    if target != namespace.name:
-        yield Problem(
-            where=file,
-            what=f"the object is for namespace {target!r}, not for {namespace.name!r}",
-            cure="leave metadata.namespace out: it is filled in",
-        )
-    for field in ("labels", "annotations"):
-        texts = document["metadata"].get(field) or {}
-        if not isinstance(texts, Mapping):
-            yield Problem(where=file, what=f"metadata.{field} is not a mapping")
-            continue
-        for key, value in texts.items():
-            if value is not None and not isinstance(value, str):
-                cure = "write the value with the filter q, or in quotes"
-                yield Problem(where=file, what=f"metadata.{field}: {key} is not text but {q(value)}", cure=cure)
-    if "status" in document:
-        yield Problem(where=file, what="renders a status", cure="leave it out: status belongs to the API server")
-
-
-def _excerpt(text: str, line: int | None, around: int = 1) -> str:
-    if line is None:
-        return ""
-    rows = text.splitlines()
-    shown = range(max(1, line - around), min(len(rows), line + around) + 1)
-    return "\n" + "\n".join(f"  {'>' if n == line else ' '} {n:4} | {rows[n - 1]}" for n in shown)

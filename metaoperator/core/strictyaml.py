@@ -142,6 +142,13 @@ class _Dumper(yaml.CSafeDumper):
         return True
 
 
+def _unwritable(_: yaml.CSafeDumper, value: Any) -> yaml.Node:
+    str(value)  # what a template is missing says so itself
+    raise TypeError(f"{type(value).__name__} cannot be written as YAML")
+
+
+_Dumper.add_representer(None, _unwritable)  # type: ignore[arg-type]  # PyYAML's name for every other type
+_Dumper.add_multi_representer(str, lambda dumper, text: dumper.represent_scalar(_STR, text, style='"'))
 _Dumper.add_representer(str, lambda dumper, text: dumper.represent_scalar(_STR, text, style='"'))
 
 
@@ -171,3 +178,29 @@ def dump_plain(value: Any) -> str:
     """Write YAML for people to read, in the order given."""
     text: str = yaml.dump(value, Dumper=_PlainDumper, sort_keys=False, default_flow_style=False)
     return text
+
+
+def locator(text: str) -> Callable[[Sequence[str | int]], int]:
+    """Tell, for a document that `load` reads, on which line a value stands; lines count from 1.
+
+    That of the key where a mapping holds it, and that of the nearest value above where it is missing.
+    """
+    root: Any = yaml.compose(text, Loader=_Loader)
+
+    def line(path: Sequence[str | int]) -> int:
+        node = root
+        mark = node.start_mark
+        for step in path:
+            if isinstance(node, yaml.MappingNode):
+                pair = next((pair for pair in node.value if pair[0].value == step), None)
+                if pair is None:
+                    break
+                mark, node = pair[0].start_mark, pair[1]
+            elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+                node = node.value[step]
+                mark = node.start_mark
+            else:
+                break
+        return int(mark.line) + 1
+
+    return line

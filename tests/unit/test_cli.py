@@ -100,16 +100,14 @@ def test_render_takes_fleet_values_namespace_values_and_labels(run: Run, tmp_pat
     write_set(
         tmp_path / "sets" / "mine",
         template_yaml="kinds: [{apiVersion: v1, kind: ConfigMap}]\nnamespaceValues: [a]\n",
-        one_yaml_j2=object_text(
-            "data: {a: {{ values.a | q }}, b: {{ values.b | q }}, t: {{ namespace.labels.t | q }}}\n"
-        ),
+        one_yaml_j2=object_text("data: {a: '{{ values.a }}', b: '{{ values.b }}', t: {{ namespace.labels.t | q }}}\n"),
     )
     ran = run(
         *("render", "team-a", "--templates", tmp_path / "sets", "--set", "mine", "--label", "t=x=y"),
         *("--fleet-values", write(tmp_path / "fleet.yaml", "a: 2\nb: 2\n")),
         *("--values", write(tmp_path / "own.yaml", "a: 3\n")),
     )
-    assert yaml.safe_load(ran.out)["data"] == {"a": 3, "b": 2, "t": "x=y"}
+    assert yaml.safe_load(ran.out)["data"] == {"a": "3", "b": "2", "t": "x=y"}
 
 
 def test_render_needs_neither_kopf_nor_a_kubernetes_client() -> None:
@@ -215,7 +213,7 @@ def test_a_values_file_that_is_no_text_is_told_in_a_sentence(run: Run, tmp_path:
     [
         ({"one_yaml_j2": "{{\n"}, "error: one.yaml.j2:"),
         ({"one_yaml_j2": object_text("# {{ workflow.name }}\n")}, "error: one.yaml.j2:5: 'workflow' is undefined"),
-        ({"one_yaml_j2": object_text("  labels: [a]\n")}, "error: one.yaml.j2: metadata.labels is not a mapping"),
+        ({"one_yaml_j2": object_text("  labels: [a]\n")}, "error: one.yaml.j2:5: metadata.labels is not a mapping"),
         ({"values_yaml": "a: 1\na: 1\n"}, "error: mine/values.yaml:2: duplicate key"),
         ({"template_yaml": "kinds: []\n"}, "error: mine/template.yaml: kinds must list"),
     ],

@@ -7,7 +7,7 @@ import pytest
 from builders import JSON, TEXT, UID, desired, document, namespace, object_text, template_set
 from hypothesis import example, given
 
-from metaoperator.core import names, render, sandbox, strictyaml
+from metaoperator.core import names, render, strictyaml, writing
 from metaoperator.core.errors import Problem, TemplateError
 from metaoperator.core.model import CONFIG_MAP, DEPLOYMENT, ROLE_BINDING, Kind, TemplateSet
 
@@ -36,7 +36,7 @@ def test_equal_input_gives_equal_bytes() -> None:
     two = template_set(dict(reversed(one.files.items())))
     first = desired(one, fleet={"x": "1", "y": {"b": "2", "a": "3"}})
     second = desired(two, fleet={"y": {"a": "3", "b": "2"}, "x": "1"})
-    assert list(map(sandbox.q, first.documents)) == list(map(sandbox.q, second.documents))
+    assert list(map(writing.q, first.documents)) == list(map(writing.q, second.documents))
     assert first.revision == second.revision
 
 
@@ -185,7 +185,7 @@ def test_what_a_tenant_writes_arrives_unchanged(text: str) -> None:
 def test_any_value_survives_the_filter_q(value: Any) -> None:
     """Whole trees pass through a template unchanged, but for nulls below mappings, which manifests do not hold."""
     text = object_text("data: {got: {{ [values.v] | q }}}\n")
-    assert document(text, fleet={"v": [value]})["data"]["got"] == render._without_nulls([[value]])
+    assert document(text, fleet={"v": [value]})["data"]["got"] == render.without_nulls([[value]])
 
 
 ARGO = [
@@ -302,19 +302,18 @@ def test_faults_of_all_documents_are_told_at_once() -> None:
         ("kind: ConfigMap\nmetadata: {name: x}\n", "apiVersion, kind and metadata.name must be text"),
         ("apiVersion: v1\nkind: ConfigMap\n", "apiVersion, kind and metadata.name must be text"),
         ("apiVersion: v1\nkind: ConfigMap\nmetadata: x\n", "apiVersion, kind and metadata.name must be text"),
-        (object_text("  labels: [a]\n"), "metadata.labels is not a mapping"),
-        (object_text("  annotations: text\n"), "metadata.annotations is not a mapping"),
-        (object_text("  labels: {build: 1.10}\n"), "metadata.labels: build is not text but 1.1"),
-        (object_text("  annotations: {a: {b: c}}\n"), 'metadata.annotations: a is not text but {"b": "c"}'),
+        (object_text("  labels: [a]\n"), "is not a mapping"),
+        (object_text("  annotations: text\n"), "is not a mapping"),
+        (object_text("  labels: {build: 1.10}\n"), "is not text but 1.1"),
+        (object_text("  annotations: {a: {b: c}}\n"), 'is not text but {"b": "c"}'),
         ("- a\n", "renders to something that is not an object"),
         ("just text\n", "renders to something that is not an object"),
         (object_text("---\n" + object_text(name="two")), "rendered YAML: expected a single document in the stream"),
         (object_text("data: {a: 1}\ndata: {b: 2}\n"), "rendered YAML: duplicate key 'data', first on line 5"),
         (object_text(f"data: {{a: {{{{ {LONE_SURROGATE} | q }}}}}}\n"), "rendered YAML: found invalid Unicode"),
         (object_text("# {% include 'gone.j2' %}"), "TemplateNotFound: gone.j2"),
-        (object_text("# {% include 'one.yaml.j2' %}"), "RecursionError"),
+        (object_text("# {% include 'one.yaml.j2' %}"), "stand more than 40 deep in one another"),
         (object_text("# {{ 1 // 0 }}"), "ZeroDivisionError"),
-        (object_text(f"data: {{a: {'x' * render.MAX_DOCUMENT_BYTES}}}\n"), "over the limit of 900000"),
         (object_text("# {% for a in range(99999) %}0123456789{% endfor %}"), "over the limit of 900000"),
     ],
 )
@@ -360,10 +359,10 @@ def test_an_object_that_is_rendered_twice_is_refused() -> None:
         ("{{ [1] * 100000000 }}", "operator '*' works on numbers only"),
         ("{{ 9 ** 999 }}", "** not at all"),
         ("{{ '%100000000d' % 1 }}", "operator '%' works on numbers only"),
-        ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "RecursionError"),
+        ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "stand more than 40 deep in one another"),
         *[
             (f"{{{{ 'a' | {name} }}}}", f"No filter named '{name}'")
-            for name in ("attr", "center", "format", "indent", "map", "pprint", "random", "urlize", "wordwrap")
+            for name in ("attr", "center", "format", "pprint", "random", "safe", "urlize", "wordwrap", "xmlattr")
         ],
         *[(f"{{{{ {name}() }}}}", f"'{name}' is undefined") for name in ("cycler", "joiner", "lipsum")],
         ("{% set ns = namespace(a=1) %}", "'dict' object is not callable"),

@@ -7,7 +7,7 @@ import yaml
 from builders import JSON, TEXT
 from hypothesis import example, given
 
-from metaoperator.core import sandbox, strictyaml
+from metaoperator.core import strictyaml, writing
 from metaoperator.core.strictyaml import StrictYamlError
 
 TRAPS = ["on", "y", "null", "~", "", "0123", "08", "0x1f", "1e3", "3240286e-210077", "1.10", "12:30", "2024-01-01"]
@@ -95,7 +95,7 @@ def test_a_text_without_a_document_is_nothing(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", TRAPS, ids=ascii)
-@pytest.mark.parametrize("write", [strictyaml.dump, strictyaml.dump_plain, sandbox.q], ids=lambda write: write.__name__)
+@pytest.mark.parametrize("write", [strictyaml.dump, strictyaml.dump_plain, writing.q], ids=lambda write: write.__name__)
 def test_a_text_stays_the_text_that_it_was(write: Any, text: str) -> None:
     """As key, value and list item: no text is taken for a number, a boolean, nothing or structure."""
     assert strictyaml.load(write({text: [text], "key": text})) == {text: [text], "key": text}
@@ -105,7 +105,7 @@ def test_a_text_stays_the_text_that_it_was(write: Any, text: str) -> None:
 @example({"a": 1e16, "b": 1e-05, "c": [-0.0, 1e300]})
 def test_what_is_written_reads_back_equal(value: Any) -> None:
     """`dump`, `dump_plain` and the filter `q` lose nothing on the way back through `load`."""
-    for write in (strictyaml.dump, strictyaml.dump_plain, sandbox.q):
+    for write in (strictyaml.dump, strictyaml.dump_plain, writing.q):
         assert strictyaml.load(write(value)) == value
 
 
@@ -144,4 +144,4 @@ def test_what_people_see_has_no_quotes_without_need(text: str) -> None:
 def test_equal_values_are_written_as_equal_bytes() -> None:
     """The order in which a mapping was built does not show."""
     assert strictyaml.dump({"b": 1, "a": {"d": 1, "c": 2}}) == strictyaml.dump({"a": {"c": 2, "d": 1}, "b": 1})
-    assert sandbox.q({"b": 1, "a": 2}) == sandbox.q({"a": 2, "b": 1})
+    assert writing.q({"b": 1, "a": 2}) == writing.q({"a": 2, "b": 1})

@@ -80,16 +80,20 @@ FAULTS: dict[str, tuple[dict[str, str], str]] = {
     ),
     "a kind that is not declared": (
         {"one_yaml_j2": object_text().replace("ConfigMap", "Service")},
-        "one.yaml.j2: error: v1 Service is not among the kinds",
+        "one.yaml.j2:2: error: kind: v1 Service is not among the kinds",
     ),
     "another namespace": (
         {"one_yaml_j2": object_text("  namespace: other\n")},
-        "one.yaml.j2: error: the object is for namespace 'other', not for 'team-a'",
+        "one.yaml.j2:5: error: metadata.namespace: the object is for namespace 'other', not for 'team-a'",
     ),
     "a missing file": ({}, "values.yaml: error: is missing"),
     "not text": (
         {"one_yaml_j2": object_text("  labels: {a: 1}\n")},
-        "one.yaml.j2: error: metadata.labels: a is not text",
+        "one.yaml.j2:5: error: metadata.labels.a: is not text",
+    ),
+    "a field that Kubernetes does not know": (
+        {"one_yaml_j2": object_text("dta: {a: b}\n")},
+        "one.yaml.j2:5: error: dta: is no field that Kubernetes knows (did you mean data?)",
     ),
 }
 
@@ -125,15 +129,22 @@ def test_all_faults_are_told_at_once_and_sorted(run: Run, tmp_path: Path) -> Non
 def test_a_fault_that_only_odd_names_show_names_one(run: Run, tmp_path: Path) -> None:
     """A namespace `42` is a number where nobody quotes it, and is told; ordinary names are not."""
     folder = write_set(tmp_path / "mine", one_yaml_j2=object_text("  labels: {a: {{ namespace.name }}}\n"))
-    assert only(run, folder).startswith(f"{folder}/one.yaml.j2: error: namespace 42: metadata.labels: a is not text")
+    number, nothing = (
+        f"{folder}/one.yaml.j2:5: error: namespace {name} metadata.labels.a: is" for name in ("42", "null")
+    )
+    told = lines(run, folder)
+    assert any(line.startswith(f"{number} not text but 42") for line in told)
+    assert any(line.startswith(f"{nothing} null") for line in told)
+    assert not any("namespace on " in line for line in told)
 
 
 def test_labels_and_annotations_that_are_no_identifiers_are_tried(run: Run, tmp_path: Path) -> None:
     """Text that looks like a number stays text only where it is quoted."""
     text = object_text("  labels: {a: {{ namespace.labels.team | default('x') }}}\n")
     folder = write_set(tmp_path / "mine", one_yaml_j2=text)
-    assert only(run, folder).startswith(
-        f"{folder}/one.yaml.j2: error: namespace team-b: metadata.labels: a is not text"
+    assert any(
+        line.startswith(f"{folder}/one.yaml.j2:5: error: namespace team-b metadata.labels.a: is not text")
+        for line in lines(run, folder)
     )
 
 
@@ -141,7 +152,8 @@ def test_the_instance_id_is_read_as_the_child_reads_it(run: Run, tmp_path: Path)
     """YAML 1.1: without quotes a namespace `on` gets another ID, and serves nobody."""
     deployment = (
         "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: x\n"
-        "spec:\n  template:\n    spec:\n      containers:\n"
+        "spec:\n  selector: {matchLabels: {a: b}}\n  template:\n    metadata: {labels: {a: b}}\n    spec:\n"
+        "      containers:\n"
         "        - name: c\n          image: i\n          command: [workflow-controller]\n"
         "          args: [--configmap=one]\n"
     )
