@@ -22,6 +22,7 @@ _NAME: Final = re.compile(
     r"""(?:^|[\s{,])["']?(name|namespace|serviceAccountName|kind|apiGroup)["']?:\s*["']?[\w.-]*$"""
 )
 """Text that a name follows. Whom rights are given to, and what is replaced, must not depend on what somebody forgot."""
+_NAMING: Final = (nodes.Extends, nodes.FromImport, nodes.Import, nodes.Include)
 _BODIES: Final = (nodes.Macro, nodes.CallBlock, nodes.Block)
 
 
@@ -91,13 +92,13 @@ class _Change:
             value = getattr(node, field, None)
             if isinstance(value, nodes.Node):
                 new, more = self._changed(value, depth + 1)
-                setattr(node, field, new)
+                setattr(node, field, new if isinstance(node, _NAMING) else _own(new))
                 cost += more
             elif isinstance(value, list) and value:
-                cost += self._list(value, depth + 1, split=field != "nodes")
+                cost += self._list(value, depth + 1, pieces=isinstance(node, nodes.Output))
         return cost
 
-    def _list(self, values: list[Any], depth: int, *, split: bool) -> int:
+    def _list(self, values: list[Any], depth: int, *, pieces: bool) -> int:
         cost = 0
         changed: list[Any] = []
         for value in values:
@@ -106,12 +107,14 @@ class _Change:
                 continue
             new, more = self._changed(value, depth)
             cost += more
-            if split and isinstance(new, nodes.Output):
+            if pieces:
+                changed.append(_text(new))
+            elif isinstance(new, nodes.Output):
                 self._check_names(new)
                 # One output for each piece: in what is rendered, each line is then known by its line in the template.
-                changed += [nodes.Output([_text(piece)], lineno=piece.lineno) for piece in new.nodes]
+                changed += [nodes.Output([piece], lineno=piece.lineno) for piece in new.nodes]
             else:
-                changed.append(new)
+                changed.append(_own(new))
         values[:] = changed
         return cost
 
@@ -153,7 +156,7 @@ def _size(node: nodes.Node) -> int:
 
 def _paying(node: nodes.Expr, line: int) -> nodes.Expr:
     if isinstance(node, nodes.Concat):
-        return _ask("joined", line, *map(_own, node.nodes))
+        return _ask("joined", line, *node.nodes)
     if isinstance(node, nodes.Compare):
         node.expr = _ask("weighed", line, node.expr)
     elif isinstance(node, nodes.Getitem):
@@ -165,14 +168,18 @@ def _paying(node: nodes.Expr, line: int) -> nodes.Expr:
     return node
 
 
-def _text(piece: nodes.Expr) -> nodes.Expr:
-    # What the author wrote out as a text is the author's, whatever characters are in it.
+# What the author wrote out as a text is the author's, whatever characters are in it.
+
+
+def _text(piece: nodes.Node) -> nodes.Node:
+    """Print it as if it stood outside of the braces."""
     if isinstance(piece, nodes.Const) and isinstance(piece.value, str):
         return nodes.TemplateData(piece.value, lineno=piece.lineno)
     return piece
 
 
-def _own(part: nodes.Expr) -> nodes.Expr:
+def _own(part: nodes.Node) -> nodes.Node:
+    """Mark it, so that it is still known where it is printed."""
     return _ask("made", part.lineno, part) if isinstance(part, nodes.Const) and isinstance(part.value, str) else part
 
 

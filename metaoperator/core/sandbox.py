@@ -186,6 +186,8 @@ class _Sandbox(jinja2.sandbox.ImmutableSandboxedEnvironment):
     def _nothing(self, obj: Any, name: Any) -> jinja2.Undefined:
         if isinstance(obj, jinja2.Undefined):
             str(obj)
+        if isinstance(obj, Made):
+            obj = str(obj)  # a text to whoever reads the error
         if isinstance(name, str) and hasattr(obj, name):
             return self.unsafe_undefined(obj, name)
         return self.undefined(obj=obj, name=name)

@@ -148,7 +148,7 @@ def _unwritable(_: yaml.CSafeDumper, value: Any) -> yaml.Node:
 
 
 _Dumper.add_representer(None, _unwritable)  # type: ignore[arg-type]  # PyYAML's name for every other type
-_Dumper.add_multi_representer(str, lambda dumper, text: dumper.represent_scalar(_STR, text, style='"'))
+_Dumper.add_multi_representer(str, lambda dumper, text: dumper.represent_scalar(_STR, str(text), style='"'))
 _Dumper.add_representer(str, lambda dumper, text: dumper.represent_scalar(_STR, text, style='"'))
 
 

@@ -32,7 +32,7 @@ roleRef:
   apiGroup: rbac.authorization.k8s.io
   kind: {{ "Role" if values.version == "1" else "ClusterRole" }}
   name: argo
-subjects: [{kind: ServiceAccount, name: argo}]
+subjects: [{kind: ServiceAccount, name: argo, namespace: {{ namespace.name | q }}}]
 """
 ACCOUNT = "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: argo}\n"
 FROZEN = """

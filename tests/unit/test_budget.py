@@ -304,6 +304,24 @@ def test_templates_include_import_inherit_and_call_each_other() -> None:
     assert two["data"] == {"a": "b", "c": "n"}
 
 
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{% set x = '{a: b}' %}data: {{ x }}",
+        "{% set x = '{a: b}' if values.a else '{c: d}' %}data: {{ x }}",
+        "{% macro m(x, y='b}') %}{{ x }}{{ y }}{% endmacro %}data: {{ m('{a: ') }}",
+        "{% for x in ['{a: b}'] %}data: {{ x }}{% endfor %}",
+        "data: {{ '{a: ' ~ 'b}' }}",
+        "data: {{ {'k': '{a: b}'}['k'] }}",
+        "data: {{ values.none | default('{a: b}') }}",
+        "data: {% filter trim %} {a: b} {% endfilter %}",
+    ],
+)
+def test_what_the_author_wrote_out_is_the_authors(template: str) -> None:
+    """Its characters are meant, whichever way they go."""
+    assert document(object_text(template), fleet=DEEP)["data"] == {"a": "b"}
+
+
 HUGE = {
     "a long file": ("# " + "x" * 200_000, "is longer than 131072 characters"),
     "many expressions": ("# " + "{{ 1 }}" * 13_000, "holds more than 12000 statements and expressions"),

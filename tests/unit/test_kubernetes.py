@@ -20,6 +20,7 @@ KINDS = frozenset({CONFIG_MAP, DEPLOYMENT, ROLE_BINDING, SERVICE, POD_MONITOR})
 
 # What each kind looks like when nothing is wrong: one for each kind of which we have the schema.
 _POD = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "main", "image": "i"}]}}
+_RUN_ONCE = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "i"}]}}
 _SELECTED = {"selector": {"matchLabels": {"a": "b"}}, "template": _POD}
 WHOLE: dict[str, dict[str, Any]] = {
     "apps/v1 ControllerRevision": {"revision": 1, "data": {"any": ["thing", 1]}},
@@ -30,8 +31,8 @@ WHOLE: dict[str, dict[str, Any]] = {
     "autoscaling/v2 HorizontalPodAutoscaler": {
         "spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "x"}, "maxReplicas": 3}
     },
-    "batch/v1 CronJob": {"spec": {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": _POD}}}},
-    "batch/v1 Job": {"spec": {"template": _POD}},
+    "batch/v1 CronJob": {"spec": {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": _RUN_ONCE}}}},
+    "batch/v1 Job": {"spec": {"template": _RUN_ONCE}},
     "coordination.k8s.io/v1 Lease": {"spec": {"holderIdentity": "me", "renewTime": "2026-01-31T12:00:00.000000Z"}},
     "networking.k8s.io/v1 Ingress": {"spec": {"rules": [{"host": "h"}]}},
     "networking.k8s.io/v1 NetworkPolicy": {"spec": {"podSelector": {}, "ingress": [{"ports": [{"port": "http"}]}]}},
@@ -43,7 +44,9 @@ WHOLE: dict[str, dict[str, Any]] = {
     },
     "v1 ConfigMap": {"data": {"a": "b"}, "binaryData": {"c": "YQ=="}, "immutable": True},
     "v1 LimitRange": {"spec": {"limits": [{"type": "Container", "max": {"cpu": 2}}]}},
-    "v1 PersistentVolumeClaim": {"spec": {"resources": {"requests": {"storage": "1Gi"}}}},
+    "v1 PersistentVolumeClaim": {
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    },
     "v1 Pod": {"spec": _POD["spec"]},
     "v1 PodTemplate": {"template": _POD},
     "v1 ReplicationController": {"spec": {"selector": {"a": "b"}, "template": _POD}},
