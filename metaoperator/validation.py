@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from metaoperator import bundle, sources
-from metaoperator.core import grants, names, trial
+from metaoperator.core import grants, lint, names, trial
 from metaoperator.core.errors import Problem, TemplateError
 from metaoperator.core.finding import Finding, Severity
 from metaoperator.core.model import Namespace
@@ -56,7 +56,7 @@ class Judge:
         """Hold what a set says of itself against its own files."""
         folder, program = self.programs[name]
         yield from (_finding(problem, folder) for problem in trial.promises(program.template_set))
-        for problem in trial.idle_kinds(program.template_set):
+        for problem in (*trial.idle_kinds(program.template_set), *lint.lint(program.template_set)):
             yield dataclasses.replace(_finding(problem, folder), severity=Severity.WARNING)
 
     def rights(self, name: str) -> Iterator[Finding]:

@@ -2,7 +2,7 @@
 
 Strict means as server-side apply is: an unknown field, a wrong type, an item whose key stands twice. What the server
 checks beyond its schema (that a selector matches, that a port's name is short) only the server knows. The data is made
-by `tests/schemas`. Why no JSON Schema: docs/decisions/0007.
+by `tests/schemas`. Why no JSON Schema: docs/decisions/0009.
 """
 
 import base64

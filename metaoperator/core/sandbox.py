@@ -181,6 +181,10 @@ class _Sandbox(jinja2.sandbox.ImmutableSandboxedEnvironment):
                 return holder[argument]
             except (TypeError, LookupError):
                 pass
+        if not isinstance(argument, str | int):
+            if isinstance(argument, jinja2.Undefined):
+                str(argument)
+            raise Refused("looks something up by what is no name", "mappings are read by a text, lists by a number")
         return self._nothing(obj, argument)
 
     def _nothing(self, obj: Any, name: Any) -> jinja2.Undefined:

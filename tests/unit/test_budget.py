@@ -179,6 +179,8 @@ UNEVEN = {
     "null": "{{ none }}",
     "lists in texts": "{{ 'a' ~ [1] }}",
     "lists in joins": "{{ [[1]] | join }}",
+    "functions as names": "{{ values[range] }}",
+    "lists as names": "{{ values[[1]] }}",
     "functions as JSON": "{{ [range] | q }}",
     "methods as YAML": "{{ ['a'.upper] | to_yaml }}",
     "missing things as YAML": "{{ [nope] | to_yaml }}",

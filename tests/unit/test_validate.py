@@ -1,6 +1,7 @@
 """`metaoperator validate`: what is recognised, what is found, where it is told to be, and how it ends."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -109,8 +110,20 @@ def test_a_fault_of_a_set_is_told_once_with_its_place(run: Run, tmp_path: Path, 
     for way in ways:
         (line, *more) = lines(run, way)
         assert line.startswith(f"{folder}/{told}")
-        assert all("declared, and no template renders one" in each for each in more)
+        assert all(
+            re.search("declared, and no template renders one|looks like an Argo variable", each) for each in more
+        )
     assert f"{folder}/{told}" in run("validate", "--templates", folder.parent).out
+
+
+def test_what_is_suspicious_is_a_warning(run: Run, tmp_path: Path) -> None:
+    """A placeholder without quotes renders for most namespaces: told with its line and cure, and no error by itself."""
+    folder = write_set(tmp_path / "mine", one_yaml_j2=object_text("data:\n  a: {{ 'x' }}\n  b: x{{ values.a }}\n"))
+    assert lines(run, folder, code=0) == []
+    (folder / "one.yaml.j2").write_text(object_text("data:\n  a: {{ namespace.uid }}\n"))
+    told = only(run, folder, code=0)
+    assert told.startswith(f"{folder}/one.yaml.j2:6: warning: a placeholder without quotes: ")
+    assert told.endswith("(write it with the filter q: `a: {{ … | q }}`)")
 
 
 def test_all_faults_are_told_at_once_and_sorted(run: Run, tmp_path: Path) -> None:
