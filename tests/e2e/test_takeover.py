@@ -168,9 +168,13 @@ def test_a_leader_that_froze_writes_nothing_when_it_wakes(
     on_the_wire = 0
     for _ in range(FREEZES):
         on_the_wire += _freeze(kubectl, api, audit)
-    print(
-        f"frozen {FREEZES} times; {on_the_wire} writes were on their way when their leader stopped, none came after it woke"
-    )
+    told_of = f"{on_the_wire} writes were on their way when their leader stopped, none came after it woke"
+    print(f"frozen {FREEZES} times; {told_of}")
+
+
+def _stamp() -> str:
+    """Tell the time as the audit log writes it."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def _freeze(kubectl: Kubectl, api: Api, audit: Audit) -> int:
@@ -195,5 +199,5 @@ def _freeze(kubectl: Kubectl, api: Api, audit: Audit) -> int:
     time.sleep(3)
     _assert_same_process(api, leader)
     assert _holder(api) == new
-    _assert_no_write_after_takeover(audit, mark, leader.pod, new, repaired="services")
+    _assert_no_write_after_takeover(audit, mark, leader.pod, new, repaired="services", woke=woke)
     return sum(pod(entry) == leader.pod and entry["requestReceivedTimestamp"] > stopped for entry in audit.writes(mark))
