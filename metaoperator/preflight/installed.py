@@ -1,6 +1,7 @@
 """The fleet bundle and the operator: what of them is there, and whether it is what this version ships."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from metaoperator import bundle
 from metaoperator.cluster import Cluster, Selection
@@ -31,7 +32,7 @@ async def of(cluster: Cluster, name: str) -> list[Row]:
         live = await _found(cluster, ref)
         if live is None:
             missing.append(str(ref))
-        elif ref.kind not in _THEIRS and (apart := [path for path, _ in drift.differences(manifest, live)]):
+        elif ref.kind not in _THEIRS and (apart := _apart(manifest, live)):
             changed.append(f"{ref} ({apart[0]}{' …' if len(apart) > 1 else ''})")
     check, cure = f"{name} bundle", _APPLY[name]
     rows = []
@@ -42,6 +43,22 @@ async def of(cluster: Cluster, name: str) -> list[Row]:
         what = f"not as this version ships it: {', '.join(changed)}"
         rows.append(Row(check=check, result=Result.WARNING, what=what, cure=cure))
     return rows or [Row(check=check, result=Result.OK, what=f"all {len(shipped)} objects are there, as shipped")]
+
+
+def _apart(manifest: Manifest, live: Manifest) -> list[str]:
+    return [path for path, _ in drift.differences(_stored(manifest, live), _stored(live, live))]
+
+
+def _stored(value: Any, live: Any) -> Any:
+    """Write a value as the API server keeps it, which leaves out what is false or empty; spaces in a text are one."""
+    if isinstance(value, str):
+        return " ".join(value.split())
+    if isinstance(value, Mapping):
+        there = live if isinstance(live, Mapping) else {}
+        return {key: _stored(item, there.get(key)) for key, item in value.items() if item or key in there}
+    if isinstance(value, list) and isinstance(live, list) and len(value) == len(live):
+        return [_stored(item, found) for item, found in zip(value, live, strict=True)]
+    return value
 
 
 async def _found(cluster: Cluster, ref: Ref) -> Manifest | None:

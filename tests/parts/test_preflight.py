@@ -250,6 +250,22 @@ LACKS: dict[str, Lack] = {
         "not as this version ships it: MutatingAdmissionPolicy/metaoperator-instance-id (spec.failurePolicy)",
         Result.WARNING,
     ),
+    "an older policy that says true": Lack(
+        lambda world: world.server.patch(
+            "PriorityClass", None, "metaoperator-workflow-controller", {"globalDefault": True}
+        ),
+        "fleet bundle",
+        "not as this version ships it: PriorityClass/metaoperator-workflow-controller (globalDefault)",
+        Result.WARNING,
+    ),
+    "what the API server leaves out": Lack(
+        lambda world: world.server.patch(
+            "PriorityClass", None, "metaoperator-workflow-controller", {"globalDefault": None}
+        ),
+        "fleet bundle",
+        "all ",
+        Result.OK,
+    ),
     "a right": Lack(
         _rules,
         "operator's permissions",
