@@ -68,7 +68,7 @@ def run(*, values: Path, sure: bool) -> str:
                 story = Story(namespaces=NAMESPACES, label=bundle.TEMPLATE, image=settings["image"])
                 show(kubectl, story.use(kubectl))
                 if sys.stdin.isatty() and not sure:
-                    _linger(kubectl)
+                    _linger()
             except Stop as stop:
                 kept = shutil.copy(on.log, Path(tempfile.gettempdir()) / "metaoperator-demo-operator.log")
                 raise Stop(f"{stop}\n{on.trouble() or f'The log of the operator: {kept}'}") from stop
@@ -128,8 +128,16 @@ def _plan(kubectl: Kubectl) -> str:
 def _ask() -> None:
     if not sys.stdin.isatty():
         raise Refused(NOT_ASKED)
-    if input("Go on? [y/N] ").strip().lower() not in ("y", "yes"):
+    if _line("Go on? [y/N] ").strip().lower() not in ("y", "yes"):
         raise Refused("Nothing was done.")
+
+
+def _line(prompt: str) -> str:
+    """Read a line; a terminal that is closed has said nothing."""
+    try:
+        return input(prompt)
+    except EOFError:
+        return ""
 
 
 def _make(kubectl: Kubectl, made: list[Object]) -> None:
@@ -149,14 +157,14 @@ def _apply(kubectl: Kubectl, items: list[Object]) -> None:
         kubectl("apply", "--server-side", "-f", "-", stdin=a_list(mine))
 
 
-def _linger(kubectl: Kubectl) -> None:
+def _linger() -> None:
     """Leave the cluster to the person until he has seen enough."""
     print(f"""\
 The operator goes on running until you press Enter; then everything is taken away. Meanwhile, in another terminal:
   kubectl get workflowcontrollers -A
-  kubectl create -n {NAMESPACES[0]} -f tests/e2e/manifests/three-steps.yaml
+  kubectl get workflowcontroller workflow-controller -n {NAMESPACES[0]} -o yaml
   kubectl delete configmap workflow-controller-configmap -n {NAMESPACES[0]}     # and look: it is there again""")
-    input()
+    _line("")
 
 
 def _opt_out(kubectl: Kubectl) -> None:
