@@ -26,11 +26,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2, help="of operator and raw replay in turn (%(default)s)")
     parser.add_argument("--namespaces", type=int, default=burst.NAMESPACES, help="(%(default)s)")
     parser.add_argument("--minutes", type=float, default=10, help="of settled quiet (%(default)s)")
+    parser.add_argument("--workers", type=int, help="the operator's, where they are not its default")
     options = parser.parse_args()
     count, minutes = options.namespaces, options.minutes
     benches: dict[str, Callable[[], list[Figure]]] = {
         "render": render.run,
-        "burst": lambda: burst.run(options.rounds, count),
+        "burst": lambda: burst.run(options.rounds, count, options.workers),
         "settled": lambda: settled.opted_in(minutes, count),
         "settled-restarted": lambda: settled.restarted(minutes, count),
         "settled-mirrored": lambda: settled.mirrored(minutes, count),
@@ -49,7 +50,8 @@ def main() -> None:
         how = f"python -m tests.bench --only {name}" + arguments.get(
             name, f" --minutes {minutes:g} --namespaces {count}"
         )
-        report.keep(name, how, described, figures)
+        other = "" if options.workers is None or name != "burst" else f" --workers {options.workers}"
+        report.keep(name + other.replace(" --workers ", "-workers-"), how + other, described, figures)
         print(report.table(figures), flush=True)
     print(f"kept in {report.TABLE.relative_to(report.ROOT)}")
 

@@ -21,7 +21,7 @@ from .wire import Door
 NAMESPACES = 300
 
 
-def run(rounds: int = 2, namespaces: int = NAMESPACES) -> list[Figure]:
+def run(rounds: int = 2, namespaces: int = NAMESPACES, workers: int | None = None) -> list[Figure]:
     """Measure in turn, so that a drifting machine hits both."""
     stage.require_none_running()
     figures: list[Figure] = []
@@ -29,8 +29,8 @@ def run(rounds: int = 2, namespaces: int = NAMESPACES) -> list[Figure]:
     with TemporaryDirectory() as folder:
         place = Path(folder) / "writes.json"
         for number in range(1, rounds + 1):
-            ours, costs = _operator(namespaces, place, f"round {number}, operator")
-            raw, raw_costs = _raw(namespaces, place, ours.at_once, f"round {number}, raw replay")
+            ours, costs = _operator(namespaces, place, f"round {number}, operator", workers)
+            raw, raw_costs = _raw(namespaces, place, round(ours.under_way), f"round {number}, raw replay")
             ratios.append(ours.rate / raw.rate)
             figures += [*costs, *raw_costs]
             figures.append(Figure(what=f"round {number}, operator / raw", value=ratios[-1], least=0.8))
@@ -38,8 +38,8 @@ def run(rounds: int = 2, namespaces: int = NAMESPACES) -> list[Figure]:
     return [*figures, Figure(what="operator / raw, median", value=statistics.median(ratios), least=0.8)]
 
 
-def _operator(namespaces: int, place: Path, what: str) -> tuple[Burst, list[Figure]]:
-    with stage.fresh(namespaces) as on, Children(on.api):
+def _operator(namespaces: int, place: Path, what: str, workers: int | None) -> tuple[Burst, list[Figure]]:
+    with stage.fresh(namespaces, workers=workers) as on, Children(on.api):
         with on.operator as operator:
             begun = operator.cpu()
             others = Others(operator.pid)
@@ -50,9 +50,10 @@ def _operator(namespaces: int, place: Path, what: str) -> tuple[Burst, list[Figu
         if troubles := process.troubles():
             print(*troubles[:10], sep="\n", flush=True)
         found = record.burst(_writes(on.audit, mark), on.namespaces)
+        beside = record.beside(on.audit.since(mark), found)
         record.save(found.writes, _uids(on.api), place)
     return found, [
-        *_of(what, found),
+        *_of(what, found, beside),
         Figure(what=f"{what}: until all are READY", value=found.ready_seconds, unit="s"),
         Figure(what=f"{what}: CPU", value=cpu, unit="s"),
         Figure(what=f"{what}: most memory resident", value=peak, unit="MB", most=150),
@@ -76,22 +77,24 @@ def _raw(namespaces: int, place: Path, at_once: int, what: str) -> tuple[Burst, 
         )
         answer, taken = json.loads(done.stdout), others.share()
         found = record.burst(_writes(on.audit, mark), on.namespaces)
+        beside = record.beside(on.audit.since(mark), found)
     for line in answer["other"][:5]:
         print(line, flush=True)
     return found, [
-        *_of(what, found),
+        *_of(what, found, beside),
         Figure(what=f"{what}: CPU of the client", value=answer["cpu"], unit="s"),
         Figure(what=f"{what}: CPU of the machine that others took", value=taken, unit="%"),
         Figure(what=f"{what}: answers other than recorded", value=len(answer["other"]), most=0),
     ]
 
 
-def _of(what: str, found: Burst) -> list[Figure]:
+def _of(what: str, found: Burst, beside: int) -> list[Figure]:
     return [
         Figure(what=f"{what}: until all objects are applied", value=found.seconds, unit="s"),
         Figure(what=f"{what}: writes in that time", value=len(found.writes)),
         Figure(what=f"{what}: writes a second", value=found.rate),
-        Figure(what=f"{what}: most requests at once", value=found.at_once),
+        Figure(what=f"{what}: writes of everybody else in that time", value=beside),
+        Figure(what=f"{what}: writes under way on average", value=found.under_way),
     ]
 
 

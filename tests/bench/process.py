@@ -46,6 +46,7 @@ class Operator:
             f"--namespace={OPERATOR}",
             f"--port={port}",
             "--log-format=json",
+            *([] if self._workers is None else [f"--workers={self._workers}"]),
         ]
         environment = {"PATH": os.environ["PATH"], "HOME": str(places.HOME)}
         with LOG.open("ab") as log:

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.audit import Entry, code, target
+from tests.e2e.audit import OPERATOR, WRITES, Entry, code, target
 
 CHILD = frozenset({"configmaps", "deployments", "rolebindings", "serviceaccounts", "services", "workflowcontrollers"})
 """The resources that a child is made of, its WorkflowController included."""
@@ -54,7 +54,8 @@ class Burst:
     writes: tuple[Write, ...]
     seconds: float
     ready_seconds: float
-    at_once: int
+    begun: float
+    under_way: float
     codes: Counter[int]
 
     @property
@@ -80,8 +81,20 @@ def burst(entries: Iterable[Entry], namespaces: Sequence[str]) -> Burst:
         writes=tuple(map(Write.of, within)),
         seconds=ended - begun,
         ready_seconds=max(ready.values()) - begun if len(ready) == len(mine) else float("nan"),
-        at_once=_most_at_once(within),
+        begun=begun,
+        under_way=sum(map(_took, within)) / (ended - begun),
         codes=Counter(map(code, within)),
+    )
+
+
+def beside(entries: Iterable[Entry], burst: Burst) -> int:
+    """Count what everybody else wrote meanwhile: the cluster's controllers work on what the burst makes."""
+    return sum(
+        entry["verb"] in WRITES
+        and entry["stage"] == "ResponseComplete"
+        and entry["user"]["username"] != OPERATOR
+        and burst.begun <= _at(entry["stageTimestamp"]) <= burst.begun + burst.seconds
+        for entry in entries
     )
 
 
@@ -103,14 +116,8 @@ def _says_ready(entry: Entry) -> bool:
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
-def _most_at_once(entries: Iterable[Entry]) -> int:
-    moments = [(_at(each["requestReceivedTimestamp"]), 1) for each in entries]
-    moments += [(_at(each["stageTimestamp"]), -1) for each in entries]
-    now = most = 0
-    for _, change in sorted(moments):
-        now += change
-        most = max(most, now)
-    return most
+def _took(entry: Entry) -> float:
+    return _at(entry["stageTimestamp"]) - _at(entry["requestReceivedTimestamp"])
 
 
 def _at(stamp: str) -> float:

@@ -1,6 +1,6 @@
 """Send recorded writes again, as fast as the API server takes them: `python -m tests.bench.replay FILE`, DOOR on stdin.
 
-A process of its own, like the operator. As many requests are under way as the operator had at most. Those of one
+A process of its own, like the operator. As many requests are under way as the operator had on average. Those of one
 namespace go in their order, since a status needs its object; namespaces are worked on side by side, each from the
 moment of its label on, as the operator's were.
 """

@@ -53,7 +53,7 @@ class Stage:
 
 
 @contextmanager
-def fresh(count: int, *, mirror: bool = False) -> Iterator[Stage]:
+def fresh(count: int, *, mirror: bool = False, workers: int | None = None) -> Iterator[Stage]:
     """Have a fresh cluster; it is gone when this is left, whatever happened."""
     _say(f"a fresh cluster, {count} namespaces")
     cluster_command("up")
@@ -64,7 +64,13 @@ def fresh(count: int, *, mirror: bool = False) -> Iterator[Stage]:
         api, audit = Api(kubectl), Audit(places.AUDIT_LOG)
         _install(kubectl)
         names = tuple(f"simulated-{index:03}" for index in range(count))
-        stage = Stage(kubectl=kubectl, api=api, audit=audit, operator=Operator(kubectl, api, audit), namespaces=names)
+        stage = Stage(
+            kubectl=kubectl,
+            api=api,
+            audit=audit,
+            operator=Operator(kubectl, api, audit, workers=workers),
+            namespaces=names,
+        )
         try:
             _namespaces(stage)
             if mirror:
