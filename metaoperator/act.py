@@ -63,7 +63,7 @@ class Actor:
         self._fleet = fleet
         self._answers: dict[Ref, tuple[tuple[str, str], float]] = {}
         self._fights = Fights()
-        self._births = Fights(retry=REBIRTH_SECONDS)
+        self._births = Fights(writes=1 + WRITES, retry=REBIRTH_SECONDS)  # the first birth is nobody's fault
         self.refusals = Refusals()
 
     @property
@@ -275,8 +275,8 @@ def _fought(step: Step, what: str) -> Step:
 
 def _deleted_again(step: Step, what: str) -> Step:
     message = (
-        f"{step.ref}: {what}; made {WRITES} times within {WINDOW_SECONDS / 60:.0f} minutes, somebody deletes it each "
-        "time: it is made anew every minute or two until they stop (the API server's audit log says who)"
+        f"{step.ref}: {what}; made anew {WRITES} times within {WINDOW_SECONDS / 60:.0f} minutes, somebody deletes it "
+        "each time: it is made anew every minute or two until they stop (the API server's audit log says who)"
     )
     return replace(step, verb=Verb.HOLD, reason=Reason.DRIFT_FIGHT, message=message)
 

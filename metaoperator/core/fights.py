@@ -25,16 +25,13 @@ class _Fight:
     answered: bool = False
     """Whether the object differed since our last write."""
 
-    @property
-    def fierce(self) -> bool:
-        return len(self.writes) == WRITES and self.writes[-1] - self.writes[0] <= WINDOW_SECONDS
-
 
 class Fights:
     """What was put right of late. Losing it costs at most three more writes to an object."""
 
-    def __init__(self, *, retry: float = RETRY_SECONDS) -> None:
-        """Begin with peace."""
+    def __init__(self, *, writes: int = WRITES, retry: float = RETRY_SECONDS) -> None:
+        """Begin with peace; `writes` within the window are allowed, and one in `retry` seconds afterwards."""
+        self._writes = writes
         self._retry = retry
         self._fights: dict[Ref, _Fight] = {}
 
@@ -50,7 +47,7 @@ class Fights:
         if not fight.stopped and since > WINDOW_SECONDS:
             del self._fights[ref]
             return True
-        if not (fight.stopped or fight.fierce) or since >= self._retry:
+        if not (fight.stopped or self._fierce(fight)) or since >= self._retry:
             return True
         self._fights[ref] = replace(fight, stopped=True, answered=True)
         return False
@@ -58,7 +55,7 @@ class Fights:
     def wrote(self, ref: Ref, uid: str, digest: str, now: float) -> None:
         """Note that an object was put right."""
         fight = self._of(ref, uid, digest) or _Fight(uid=uid, digest=digest)
-        self._fights[ref] = replace(fight, writes=(*fight.writes, now)[-WRITES:], answered=False)
+        self._fights[ref] = replace(fight, writes=(*fight.writes, now)[-self._writes :], answered=False)
 
     def agrees(self, ref: Ref, uid: str, now: float) -> bool:
         """Note that an object is as it should be; tells whether that counts: after our own write only if it lasts."""
@@ -78,6 +75,9 @@ class Fights:
         """Drop what is known of one namespace."""
         for ref in [ref for ref in self._fights if ref.namespace == namespace]:
             del self._fights[ref]
+
+    def _fierce(self, fight: _Fight) -> bool:
+        return len(fight.writes) == self._writes and fight.writes[-1] - fight.writes[0] <= WINDOW_SECONDS
 
     def _of(self, ref: Ref, uid: str, digest: str) -> _Fight | None:
         fight = self._fights.get(ref)

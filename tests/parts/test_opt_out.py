@@ -235,6 +235,44 @@ async def test_only_marked_objects_of_this_namespace_leave(world: World, server:
     assert {name for _, name in world.child("team-a")} == {"labelled", "copied"}
 
 
+async def test_what_was_there_before_is_there_after(world: World, server: FakeApiServer) -> None:
+    """Report R25 to the letter: before the opt-in, over an upgrade and after the opt-out, byte for byte the same."""
+    world.namespace("team-a")
+    role = {"eks.amazonaws.com/role-arn": "arn:aws:iam::000000000000:role/example"}
+    theirs = [
+        _config_map(world, "workflow-controller-configmap", {}, {"note": "made-by-hand"}),
+        world.make(
+            "ServiceAccount", "team-a", "argo", metadata={"name": "argo", "namespace": "team-a", "annotations": role}
+        ),
+        world.make(
+            "Role",
+            "team-a",
+            "copied",
+            api="rbac.authorization.k8s.io/v1",
+            metadata={"name": "copied", "namespace": "team-a", "labels": {names.MANAGED_BY_LABEL: names.MANAGED_BY}},
+            rules=[],
+        ),
+    ]
+
+    def untouched() -> bool:
+        return all(server.get(each["kind"], "team-a", each["metadata"]["name"]) == each for each in theirs)
+
+    async with world.operator() as one:
+        world.opt_in("team-a")
+        await world.until(lambda: world.condition("team-a") == ("False", "Conflict"))
+        world.spec("team-a", values={"workers": {"workflow": 7}})
+        await asyncio.sleep(60)
+        assert untouched()
+        await one.stop()
+        world.start()
+        world.opt_out("team-a")
+        await world.until(lambda: world.wfc("team-a") is None, 130)
+        await asyncio.sleep(60)
+    assert untouched()
+    left = [each for kind in (*dict(SIX), "Role") for each in server.select(kind, "team-a")]
+    assert sorted(map(str, left)) == sorted(map(str, theirs))
+
+
 async def test_a_workflow_controller_made_by_a_person_survives_and_says_that_it_rests(world: World) -> None:
     """At opt-out the child goes, the person's object stays with its values and says NotOptedIn."""
     world.namespace("team-a")

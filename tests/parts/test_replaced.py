@@ -6,8 +6,12 @@ from typing import Any
 
 import pytest
 
+from metaoperator import preview, sources
 from metaoperator.core import names
 from metaoperator.core.errors import RetryableError
+from metaoperator.pretence import Assumed
+from metaoperator.rehearsal import Rehearsal
+from metaoperator.settings import Settings
 from tests.fake import FakeApiServer
 
 from .world import Replica, World
@@ -127,12 +131,35 @@ async def test_an_upgrade_over_immutable_fields_replaces_and_says_so(world: Worl
         assert {entry.body["preconditions"]["uid"] for entry in deleted if entry.body} == set(before.values()) - set(
             after.values()
         )
-        assert len(deleted) == 4
+        policies = {entry.resource: entry.body["propagationPolicy"] for entry in deleted if entry.body}
+        assert policies.pop("deployments") == "Foreground"
+        assert policies == dict.fromkeys(("configmaps", "rolebindings", "services"), "Background")
         assert alive == [0], "the new Deployment was made while a pod of the old one was there"
         assert version(server) == "2"
     told = " ".join(event["note"] for event in world.events("Replaced"))
     for field in ("spec.selector", "roleRef", "spec.clusterIP", "data.version"):
         assert f"{field} cannot be changed from" in told
+
+
+async def test_a_replacement_is_foretold(world: World, server: FakeApiServer) -> None:
+    """`diff` tells which objects would be replaced, for which field, and writes nothing."""
+    sets = template_set(world.folder)
+    async with world.operator(templates=(sets,)):
+        await version_one(world)
+    version_before = server.history.version
+    cluster = Rehearsal(kubeconfig=str(world.kubeconfig))
+    await cluster.connect()
+    try:
+        assumed = Assumed(programs=sources.programs((sources.shipped(), sets)), values={"version": "2"})
+        found = await preview.of(cluster, "team-a", assumed, Settings())
+    finally:
+        await cluster.close()
+    assert server.history.version == version_before
+    told = {change.ref.kind.kind: (change.what, change.why) for change in found.changes if change.what != "unchanged"}
+    assert {kind: what for kind, (what, _) in told.items()} == dict.fromkeys(
+        set(NAMES) - {"ServiceAccount"}, "replaced"
+    )
+    assert told["Deployment"][1].startswith("spec.selector cannot be changed from")
 
 
 async def test_a_slow_pod_is_waited_for(world: World, server: FakeApiServer) -> None:

@@ -4,6 +4,9 @@ import asyncio
 from collections import Counter
 from typing import Any
 
+import pytest
+
+from metaoperator.core import plan
 from metaoperator.mirror import COMPARE_SECONDS
 from tests.fake import FakeApiServer
 
@@ -133,6 +136,30 @@ async def test_moving_workflows_cost_no_reads(world: World, server: FakeApiServe
             world.workflow("team-a", f"w-{i}")
             await asyncio.sleep(1)
     assert {entry.verb for entry in world.ours() if entry.resource != "workflowcontrollers"} <= {"watch"}
+
+
+async def test_a_look_at_a_settled_namespace_plans_once(
+    world: World, server: FakeApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Comparing is what a look costs: each of 20 changes of Workflows is answered by one plan at most."""
+    plans: list[str] = []
+    build = plan.build
+
+    def counted(*args: Any, **more: Any) -> Any:
+        plans.append(more["namespace_uid"])
+        return build(*args, **more)
+
+    async with world.operator():
+        world.opt_in("team-a")
+        await world.until(lambda: world.ready("team-a"))
+        await asyncio.sleep(60)
+        monkeypatch.setattr(plan, "build", counted)
+        for i in range(20):
+            world.workflow("team-a", f"w-{i}")
+            await asyncio.sleep(5)
+    # Besides, each of the status writes with new counts is heard of and answered by a look.
+    statuses = [entry for entry in world.writes() if entry.subresource == "status"]
+    assert 20 <= len(plans) <= 20 + len(statuses)
 
 
 async def test_a_stale_lease_is_told_without_any_event(world: World) -> None:
