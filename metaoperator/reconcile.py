@@ -42,6 +42,7 @@ log = logging.getLogger(__name__)
 RESYNC_SECONDS: Final = 3600.0
 ROLL_UP_SECONDS: Final = 5.0
 HELD_SECONDS: Final = 60.0
+_HELD: Final = frozenset({"NamespaceContentRemaining", "NamespaceFinalizersRemaining"})
 
 
 class Reconciler:
@@ -87,6 +88,8 @@ class Reconciler:
         found = None if raw is None else Namespace.of(raw)
         match optin.stage(found, own_namespace=self._settings.namespace, denied=self._settings.deny):
             case optin.Absent():
+                if held := _held_by(raw):
+                    log.warning("namespace is being deleted, and held", extra={"namespace": name, "by": held})
                 self._forget(name)
                 return None
             case optin.Refused(message=message):
@@ -342,6 +345,12 @@ class Reconciler:
         if fault is not None and status.condition(published, names.Condition.READY).get("message") != fault.message:
             await self._recorder.tell(live, fault.reason, fault.message, warning=True)
         return None
+
+
+def _held_by(namespace: Manifest | None) -> list[str]:
+    """Tell what keeps a namespace that is being deleted: kinds, counts and finalizers, in Kubernetes' own words."""
+    conditions = ((namespace or {}).get("status") or {}).get("conditions") or ()
+    return [each["message"] for each in conditions if each["type"] in _HELD and each["status"] == "True"]
 
 
 def _ignored(template: Manifest, program: Program) -> tuple[Ignored, ...]:

@@ -1,5 +1,7 @@
 """Create, update, delete and dry run: preconditions, generations, answers."""
 
+from typing import Any
+
 import pytest
 
 from .builders import config_map, deployment, managers, widget
@@ -337,3 +339,33 @@ async def test_a_json_patch_holds_to_what_it_tests(api: Api, namespace: str) -> 
     )
     assert "finalizers" not in less.body["metadata"]
     assert less.body["data"] == {"k": "w"}
+
+
+def _service(name: str, **spec: Any) -> Manifest:
+    return manifest("Service", name, spec={"ports": [{"name": "m", "port": 1, "targetPort": 1}], **spec})
+
+
+async def test_a_services_address_is_given_once(api: Api, namespace: str) -> None:
+    """One that has an address never becomes headless, nor the other way round; who says nothing of it keeps it."""
+    given = await api.apply(namespace, _service("one"))
+    address = given.spec("spec", "clusterIP")
+    assert address not in ("", "None")
+    refused = await api.apply(namespace, _service("one", clusterIP="None"), force=True)
+    assert refused.code == 422
+    assert "may not change once set" in refused.message
+    headless = await api.apply(namespace, _service("two", clusterIP="None"))
+    assert headless.spec("spec", "clusterIP") == "None"
+    silent = await api.apply(namespace, _service("two"))
+    assert silent.code == 200
+    assert silent.spec("spec", "clusterIP") == "None"
+
+
+async def test_a_successor_is_asked_for_under_another_name(api: Api, namespace: str) -> None:
+    """A dry-run that creates leaves nothing behind, and is refused as the creation itself would be."""
+    body = deployment("one-next")
+    trial = {**body, "metadata": {**body["metadata"], "resourceVersion": "1"}}
+    assert (await api.apply(namespace, trial, dryRun="All")).code == 201
+    assert (await api.get("Deployment", namespace, "one-next")).code == 404
+    body["spec"]["template"]["spec"]["containers"][0]["image"] = ""
+    trial = {**body, "metadata": {**body["metadata"], "resourceVersion": "1"}}
+    assert (await api.apply(namespace, trial, dryRun="All")).code == 422

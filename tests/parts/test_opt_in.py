@@ -413,6 +413,29 @@ async def test_a_terminating_namespace_is_not_written_to(world: World, server: F
         await world.until(lambda: server.get("Namespace", None, "team-a") is None)
 
 
+async def test_what_holds_a_terminating_namespace_is_in_the_log(
+    world: World, server: FakeApiServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Kubernetes says in the Namespace which finalizers are left (R27): our log repeats it, and nothing is written."""
+    async with world.operator():
+        world.opt_in("team-a")
+        await world.until(lambda: world.ready("team-a"))
+        world.make("ConfigMap", "team-a", "hold")
+        server.patch("ConfigMap", "team-a", "hold", {"metadata": {"finalizers": ["example.com/hold"]}})
+        server.delete("Namespace", None, "team-a")
+        await asyncio.sleep(30)
+        server.audit.clear()
+        told = "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances"
+        remaining = {"type": "NamespaceFinalizersRemaining", "status": "True", "message": told}
+        server.patch("Namespace", None, "team-a", {"status": {"conditions": [remaining]}}, sub="status")
+        await asyncio.sleep(30)
+        assert world.writes() == []
+        server.patch("ConfigMap", "team-a", "hold", {"metadata": {"finalizers": None}})
+        await world.until(lambda: server.get("Namespace", None, "team-a") is None)
+    (said,) = [record for record in caplog.records if record.getMessage() == "namespace is being deleted, and held"]
+    assert vars(said)["by"] == [told]
+
+
 async def test_create_label_delete_in_a_moment_leaves_nothing(world: World, server: FakeApiServer) -> None:
     """Namespaces that live for milliseconds leave no object and no endless errors (R26)."""
     async with world.operator():

@@ -1,9 +1,12 @@
 """Fields left to others: how they are named, when they are theirs, and what is never left to anybody."""
 
 import copy
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from builders import UID, live, rendered
 
 from metaoperator.core import ignore, names, ownership, paths, plan
@@ -94,6 +97,18 @@ def test_every_word_of_a_message_can_be_listed() -> None:
         assert paths.nearest(WANTED, path), path
         if not path.endswith("]"):
             assert paths.locate(WANTED, path) is not None, path
+
+
+def test_the_definition_takes_every_word_of_a_message() -> None:
+    """Its pattern is no narrower than what differences are called."""
+    path = Path(__file__).parents[2] / "manifests" / "fleet" / "crds" / "controllertemplates.yaml"
+    (version,) = yaml.safe_load(path.read_text())["spec"]["versions"]
+    spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    listed = spec["ignoreFields"]["items"]["properties"]["paths"]["items"]
+    for word, _ in differences(WANTED, {}):
+        assert re.search(listed["pattern"], word), word
+    for bad in ("", ".spec", "a b", "[a]"):
+        assert not re.search(listed["pattern"], bad), bad
 
 
 THEIRS = {"f:resources": {"f:limits": {"f:cpu": {}}}}
