@@ -89,7 +89,8 @@ def _texts(meta: Mapping[str, Any], path: Path) -> Iterator[Fault]:
             yield Fault(path=here, what="is not a mapping", cure="write key: value, with the value in quotes")
             continue
         for key, value in texts.items():
-            if (wrong := _misqualified(key)) is not None:
+            # Kubernetes takes an annotation's key in any case, a label's as it is.
+            if (wrong := _misqualified(key.lower() if field == "annotations" else key)) is not None:
                 yield Fault(path=(*here, key), what=f"is no key: {wrong}", cure="mend the key")
             if value is None:
                 continue
