@@ -52,7 +52,7 @@ def _settled(on: stage.Stage, minutes: float) -> list[Figure]:
     for line in process.troubles()[:10]:
         print(line, flush=True)
     return [
-        Figure(what="namespaces READY throughout", value=len(on.namespaces)),
+        Figure(what="namespaces READY at the end", value=len(on.namespaces)),
         Figure(what="minutes", value=minutes),
         *_counts(found, minutes),
         Figure(what="CPU of the operator", value=spent / minutes, unit="s a minute"),
