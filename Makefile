@@ -9,7 +9,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 KUBECONFIG_LOCAL := $(CURDIR)/.cluster/kubeconfig
-IMAGE := dist/metaoperator.tar
+ARCHIVE := dist/metaoperator.tar
 IMAGE_NAME ?= metaoperator:0.1.0
 WITH_CLUSTER := tests/tools/with-cluster
 
@@ -72,7 +72,7 @@ cluster-down: ## stop the local cluster and take everything off the machine agai
 .PHONY: image
 image: $(READY) ## the operator's image as an OCI archive, made without a container engine
 	@mkdir -p dist
-	@$(PY) -m tests.cluster image --out $(IMAGE) --tag $(IMAGE_NAME)
+	@$(PY) -m tests.cluster image --out $(ARCHIVE) --tag $(IMAGE_NAME)
 
 .PHONY: render
 render: $(READY) ## what namespace NS would get, for example: make render NS=team-a
@@ -105,6 +105,10 @@ chaos: $(READY) image ## freeze leaders 20 times, kill all replicas 50 times in 
 	@mkdir -p bench/results
 	@set -o pipefail; CHAOS=full $(WITH_CLUSTER) env KUBECONFIG=$(KUBECONFIG_LOCAL) $(PY) -m pytest -q -rP \
 		tests/e2e/test_killed.py tests/e2e/test_takeover.py | tee bench/results/chaos.log
+
+.PHONY: compat
+compat: $(READY) ## the main job on the kubeconfig's cluster: make compat VERSION=v4.1.2 [IMAGE=… EXECUTOR=…]
+	@$(PY) -m tests.compat "$(VERSION)" "$(IMAGE)" "$(EXECUTOR)"
 
 .PHONY: readme
 readme: $(READY) ## run README's shell blocks unchanged, in an empty directory, under env -i
