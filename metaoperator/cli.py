@@ -6,7 +6,6 @@ exit codes, the same for every command (`telling.EXIT_CODES`, shown below each `
 """
 
 import contextlib
-import gc
 import importlib
 import os
 import sys
@@ -63,7 +62,6 @@ def metaoperator() -> None:
 
 def main() -> None:
     """Run the command; what a person can mend ends in a sentence, never in a traceback."""
-    gc.disable()  # a command that ends at once leaves nothing to collect, and looking for it takes a tenth of its time
     for stream in (sys.stdout, sys.stderr):
         # Whatever the locale says: what we print is data for other programs, and names hold any character.
         if stream is not None and hasattr(stream, "reconfigure"):

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import jsonschema_rs
+
 from metaoperator.core import kubernetes, strictyaml, values, versions
 from metaoperator.core.errors import Problem, TemplateError
 from metaoperator.core.model import SECRET, Kind, Relation, TemplateSet
@@ -51,9 +53,15 @@ def programs(directories: Iterable[Path]) -> dict[str, Program | TemplateError]:
 def program(folder: Path) -> Program | TemplateError:
     """Load and compile one set."""
     try:
-        return Program(template_set(folder))
+        return compiled(folder)
     except TemplateError as exc:
         return exc
+
+
+def compiled(folder: Path) -> Program:
+    """Load and compile one set; `TemplateError` tells what is wrong with its data files, or else with its templates."""
+    whole, check = _read(folder)
+    return Program(whole, check=check)
 
 
 def folders(directory: Path) -> list[Path]:
@@ -118,6 +126,10 @@ def _texts(folder: Path) -> dict[str, str]:
 
 def template_set(folder: Path) -> TemplateSet:
     """Read one set; `TemplateError` tells everything that is wrong with its data files at once."""
+    return _read(folder)[0]
+
+
+def _read(folder: Path) -> tuple[TemplateSet, jsonschema_rs.Validator]:
     texts = _texts(folder)
     problems: list[Problem] = []
     data = {name: _data(folder.name, name, texts, problems) for name in DATA_FILES}
@@ -127,14 +139,15 @@ def template_set(folder: Path) -> TemplateSet:
         parts = {name.removesuffix(_SCHEMA_SUFFIX): _data(folder.name, name, texts, problems) for name in further}
         schema = {**schema, "$defs": {**(schema.get("$defs") or {}), **parts}}
     problems += _about_faults(folder.name, about)
+    check = None
     try:
-        values.validator(schema)
+        check = values.validator(schema)
     except (ValueError, RecursionError) as exc:
         problems.append(Problem(where=f"{folder.name}/values.schema.json", what=f"not a JSON Schema: {exc}"))
-    if problems:
+    if problems or check is None:
         raise TemplateError(problems)
     declared = frozenset(Kind(each["apiVersion"], each["kind"]) for each in about["kinds"])
-    return TemplateSet(
+    whole = TemplateSet(
         name=folder.name,
         description=str(about.get("description", "")),
         kinds=declared,
@@ -147,6 +160,7 @@ def template_set(folder: Path) -> TemplateSet:
         relations=tuple(Relation(**each) for each in about.get("relations") or ()),
         definitions=definitions(declared),
     )
+    return whole, check
 
 
 def definitions(kinds: Iterable[Kind]) -> dict[str, Any]:

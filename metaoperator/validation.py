@@ -43,7 +43,7 @@ class Judge:
             what = f"is used in place of {there}, which has the same name"
             yield Finding(file=str(folder), what=what, cure="or give one a new name", severity=Severity.WARNING)
         try:
-            program = Program(sources.template_set(folder.resolve()))
+            program = sources.compiled(folder.resolve())
         except TemplateError as exc:
             self.programs.pop(name, None)
             self.broken[name] = folder

@@ -2,16 +2,22 @@
 
 A loop pays for its body's nodes with each turn; macros, blocks and whole templates when they begin. What makes or
 compares values goes through the environment, which weighs them. Nothing is computed while compiling.
+
+The tree is changed where a cost is told, and the code is written anew where one is asked for: each node that stands in
+a tree is visited a dozen times until it is code.
 """
 
 import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import jinja2
 import jinja2.compiler
 import jinja2.parser
 from jinja2 import nodes
-from jinja2.environment import TemplateExpression
+
+from metaoperator.core.writing import Made
 
 MAX_SOURCE: Final = 128 * 1024
 MAX_NODES: Final = 12_000
@@ -24,6 +30,8 @@ _NAME: Final = re.compile(
 """Text that a name follows. Whom rights are given to, and what is replaced, must not depend on what somebody forgot."""
 _NAMING: Final = (nodes.Extends, nodes.FromImport, nodes.Import, nodes.Include)
 _BODIES: Final = (nodes.Macro, nodes.CallBlock, nodes.Block)
+_SOUGHT: Final = (nodes.Extends, nodes.Block, nodes.ImportedName)
+"""What Jinja's compiler searches a whole template for, once for each."""
 
 
 def _ask(name: str, lineno: int, *args: nodes.Expr) -> nodes.Call:
@@ -40,23 +48,44 @@ def parse(environment: jinja2.Environment, source: str, name: str | None, filena
         raise jinja2.TemplateSyntaxError(f"is longer than {MAX_SOURCE} characters", 1, name, filename)
     if "${#" in source:
         _refuse_lengths(environment, source, name, filename)
-    tree = jinja2.parser.Parser(environment, source, name, filename).parse()
+    # Not by `parse`, which tells each node the environment: nothing is computed while compiling, so none asks for it.
+    tree = nodes.Template(jinja2.parser.Parser(environment, source, name, filename).subparse(), lineno=1)
     change = _Change(name, filename)
     cost = change.below(tree, 0)
     tree.body = [_order("enter", 1, nodes.Const(cost)), *tree.body, _order("leave", 1)]
+    _answer_searches(tree, change.sought)
     return tree
 
 
-def expression(environment: jinja2.Environment, source: str) -> TemplateExpression:
-    """Compile one expression that pays, as `Environment.compile_expression` does for one that does not."""
-    parser = jinja2.parser.Parser(environment, source, state="variable")
-    value = parser.parse_expression()
-    if not parser.stream.eos:
-        raise jinja2.TemplateSyntaxError("more follows after the expression", parser.stream.current.lineno)
-    tree = nodes.Template([nodes.Assign(nodes.Name("result", "store"), value, lineno=1)], lineno=1)
-    _Change(None, None).below(tree, 0)
-    tree.set_environment(environment)
-    return TemplateExpression(environment.from_string(tree), undefined_to_none=False)
+def expressions(environment: jinja2.Environment, sources: Sequence[str]) -> jinja2.Template:
+    """Compile expressions that pay into one template, which leaves their values in its context as `answer` names them.
+
+    One at a time, each costs what a small template does.
+    """
+    body: list[nodes.Node] = []
+    for at, source in enumerate(sources):
+        parser = jinja2.parser.Parser(environment, source, state="variable")
+        body.append(nodes.Assign(nodes.Name(answer(at), "store"), parser.parse_expression(), lineno=1))
+        if not parser.stream.eos:
+            raise jinja2.TemplateSyntaxError("more follows after the expression", parser.stream.current.lineno)
+        _Change(None, None).below(nodes.Template([body[-1]], lineno=1), 0)
+    return environment.from_string(nodes.Template(body, lineno=1))
+
+
+def answer(at: int) -> str:
+    """Name the value of an expression, as no expression can name it."""
+    return str(at)
+
+
+def _answer_searches(tree: nodes.Template, sought: Sequence[nodes.Node]) -> None:
+    """Let the compiler find in a list what was met on the way, in place of three more walks through the tree."""
+
+    def find_all(kind: Any) -> Iterable[Any]:
+        if kind in _SOUGHT:
+            return [node for node in sought if isinstance(node, kind)]
+        return nodes.Node.find_all(tree, kind)
+
+    tree.find_all = find_all  # type: ignore[assignment, method-assign]  # Jinja lets nobody define a node of their own
 
 
 def _refuse_lengths(environment: jinja2.Environment, source: str, name: str | None, filename: str | None) -> None:
@@ -76,6 +105,7 @@ class _Change:
         self._name = name
         self._filename = filename
         self._count = 0
+        self.sought: list[nodes.Node] = []
 
     def _fail(self, what: str, node: nodes.Node) -> None:
         raise jinja2.TemplateSyntaxError(what, node.lineno, self._name, self._filename)
@@ -87,13 +117,15 @@ class _Change:
             self._fail("is nested too deeply", node)
         if self._count > MAX_NODES:
             self._fail(f"holds more than {MAX_NODES} statements and expressions", node)
+        if isinstance(node, _SOUGHT):
+            self.sought.append(node)
         cost = 1
         for field in node.fields:
             value = getattr(node, field, None)
             if isinstance(value, nodes.Node):
-                new, more = self._changed(value, depth + 1)
-                setattr(node, field, new if isinstance(node, _NAMING) else _own(new))
-                cost += more
+                cost += self._changed(value, depth + 1)
+                if not isinstance(node, _NAMING):
+                    _own(value)
             elif isinstance(value, list) and value:
                 cost += self._list(value, depth + 1, pieces=isinstance(node, nodes.Output))
         return cost
@@ -105,16 +137,16 @@ class _Change:
             if not isinstance(value, nodes.Node):
                 changed.append(value)
                 continue
-            new, more = self._changed(value, depth)
-            cost += more
+            cost += self._changed(value, depth)
             if pieces:
-                changed.append(_text(new))
-            elif isinstance(new, nodes.Output):
-                self._check_names(new)
+                changed.append(_text(value))
+            elif isinstance(value, nodes.Output):
+                self._check_names(value)
                 # One output for each piece: in what is rendered, each line is then known by its line in the template.
-                changed += [nodes.Output([piece], lineno=piece.lineno) for piece in new.nodes]
+                changed += [nodes.Output([piece], lineno=piece.lineno) for piece in value.nodes]
             else:
-                changed.append(_own(new))
+                _own(value)
+                changed.append(value)
         values[:] = changed
         return cost
 
@@ -130,12 +162,10 @@ class _Change:
             ):
                 self._fail(f"{key[1]} comes from default(), which hides that a value is missing", piece)
 
-    def _changed(self, node: nodes.Node, depth: int) -> tuple[nodes.Node, int]:
+    def _changed(self, node: nodes.Node, depth: int) -> int:
         once = _size(node.iter) + _size(node.target) if isinstance(node, nodes.For) else 0
         cost = self.below(node, depth)
         line = node.lineno
-        if isinstance(node, nodes.Expr):
-            return _paying(node, line), cost
         if isinstance(node, nodes.For):
             if node.recursive:  # what it calls itself with is not what it began with
                 node.body.insert(0, _order("spend", line, nodes.Const(cost)))
@@ -143,29 +173,13 @@ class _Change:
             node.iter = _ask("turns", items.lineno, items, nodes.Const(cost - once))
         elif isinstance(node, _BODIES):
             node.body.insert(0, _order("spend", line, nodes.Const(cost)))
-        elif isinstance(node, nodes.Operand):
-            node.expr = _ask("weighed", line, node.expr)
         elif isinstance(node, nodes.ScopedEvalContextModifier):
             self._fail("autoescape is for HTML: take it out", node)
-        return node, cost
+        return cost
 
 
 def _size(node: nodes.Node) -> int:
     return 1 + sum(1 for _ in node.find_all(nodes.Node))
-
-
-def _paying(node: nodes.Expr, line: int) -> nodes.Expr:
-    if isinstance(node, nodes.Concat):
-        return _ask("joined", line, *node.nodes)
-    if isinstance(node, nodes.Compare):
-        node.expr = _ask("weighed", line, node.expr)
-    elif isinstance(node, nodes.Getitem):
-        if isinstance(node.arg, nodes.Slice):
-            ends = (node.arg.start, node.arg.stop, node.arg.step)
-            return _ask("sliced", line, node.node, *(nodes.Const(None) if end is None else end for end in ends))
-    elif isinstance(node, nodes.List | nodes.Dict) or (isinstance(node, nodes.Tuple) and node.ctx == "load"):
-        return _ask("weighed", line, node)
-    return node
 
 
 # What the author wrote out as a text is the author's, whatever characters are in it.
@@ -178,26 +192,90 @@ def _text(piece: nodes.Node) -> nodes.Node:
     return piece
 
 
-def _own(part: nodes.Node) -> nodes.Node:
+def _own(part: nodes.Node) -> None:
     """Mark it, so that it is still known where it is printed."""
-    return _ask("made", part.lineno, part) if isinstance(part, nodes.Const) and isinstance(part.value, str) else part
+    if isinstance(part, nodes.Const) and isinstance(part.value, str):
+        part.value = Made(part.value)
 
 
 class CodeGenerator(jinja2.compiler.CodeGenerator):
-    """Write calls of the environment's own functions straight, and each piece of output with its line."""
+    """Write what pays as calls of the environment's own functions, and each piece of output with its line."""
 
-    def visit_Call(self, node: nodes.Call, frame: jinja2.compiler.Frame, forward_caller: bool = False) -> None:  # noqa: FBT001, FBT002, N802 - Jinja's signature
-        """Call the environment itself, not through the sandbox's gate for templates' calls."""
-        if not isinstance(node.node, nodes.EnvironmentAttribute):
-            super().visit_Call(node, frame, forward_caller=forward_caller)
-            return
-        self.write(f"environment.{node.node.name}(")
-        for arg in node.args:
-            self.visit(arg, frame)
-            self.write(", ")
+    @contextmanager
+    def _asking(self, name: str) -> Iterator[None]:
+        self.write(f"environment.{name}(")
+        yield
         self.write(")")
 
-    def visit_Output(self, node: nodes.Output, frame: jinja2.compiler.Frame) -> None:  # noqa: N802 - Jinja's name
+    def _ask(self, name: str, args: Iterable[nodes.Node], frame: jinja2.compiler.Frame) -> None:
+        with self._asking(name):
+            for arg in args:
+                self.visit(arg, frame)
+                self.write(", ")
+
+    # The names and signatures are Jinja's.
+
+    def visit_Call(self, node: nodes.Call, frame: jinja2.compiler.Frame, forward_caller: bool = False) -> None:  # noqa: FBT001, FBT002, N802
+        """Call the environment itself, not through the sandbox's gate for templates' calls."""
+        if isinstance(node.node, nodes.EnvironmentAttribute):
+            self._ask(node.node.name, node.args, frame)
+        else:
+            super().visit_Call(node, frame, forward_caller=forward_caller)
+
+    def visit_Const(self, node: nodes.Const, frame: jinja2.compiler.Frame) -> None:  # noqa: N802
+        """Keep known what is the template's own text."""
+        if isinstance(node.value, Made):
+            self.write(f"environment.made({str(node.value)!r}, )")
+        else:
+            super().visit_Const(node, frame)
+
+    def visit_Concat(self, node: nodes.Concat, frame: jinja2.compiler.Frame) -> None:  # noqa: N802
+        """Join what is paid for."""
+        self._ask("joined", node.nodes, frame)
+
+    def visit_Compare(self, node: nodes.Compare, frame: jinja2.compiler.Frame) -> None:  # noqa: N802
+        """Weigh the first side of a comparison."""
+        self.write("(")
+        self._ask("weighed", (node.expr,), frame)
+        for other in node.ops:
+            self.visit(other, frame)
+        self.write(")")
+
+    def visit_Operand(self, node: nodes.Operand, frame: jinja2.compiler.Frame) -> None:  # noqa: N802
+        """Weigh the other side."""
+        self.write(f" {jinja2.compiler.operators[node.op]} ")
+        self._ask("weighed", (node.expr,), frame)
+
+    def visit_Getitem(self, node: nodes.Getitem, frame: jinja2.compiler.Frame) -> None:  # noqa: N802
+        """Slice what is paid for."""
+        if isinstance(node.arg, nodes.Slice):
+            ends = (node.arg.start, node.arg.stop, node.arg.step)
+            self._ask("sliced", (node.node, *(nodes.Const(None) if end is None else end for end in ends)), frame)
+        else:
+            super().visit_Getitem(node, frame)
+
+    def visit_List(self, node: nodes.List, frame: jinja2.compiler.Frame) -> None:  # noqa: N802
+        """Weigh a new list."""
+        with self._asking("weighed"):
+            super().visit_List(node, frame)
+            self.write(", ")
+
+    def visit_Dict(self, node: nodes.Dict, frame: jinja2.compiler.Frame) -> None:  # noqa: N802
+        """Weigh a new mapping."""
+        with self._asking("weighed"):
+            super().visit_Dict(node, frame)
+            self.write(", ")
+
+    def visit_Tuple(self, node: nodes.Tuple, frame: jinja2.compiler.Frame) -> None:  # noqa: N802
+        """Weigh a new list; what is stored into makes none."""
+        if node.ctx != "load":
+            super().visit_Tuple(node, frame)
+            return
+        with self._asking("weighed"):
+            super().visit_Tuple(node, frame)
+            self.write(", ")
+
+    def visit_Output(self, node: nodes.Output, frame: jinja2.compiler.Frame) -> None:  # noqa: N802
         """Note the line also where the piece is constant."""
         self.newline(node)
         super().visit_Output(node, frame)

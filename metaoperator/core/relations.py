@@ -28,17 +28,34 @@ class Relations:
     def __init__(self, env: jinja2.Environment, relations: tuple[Relation, ...]) -> None:
         """Compile every expression; a `jinja2.TemplateSyntaxError` tells the one that is none."""
         env.filters["seconds"] = filters.paid(seconds)
-        self._compiled = [(each, metered.expression(env, each.holds)) for each in relations]
+        self._env = env
+        self._relations = relations
+        self._all = metered.expressions(env, [each.holds for each in relations])
 
     def problems(self, values: Mapping[str, Any]) -> Iterator[Problem]:
         """Tell each relation that the values, which satisfy the set's schema, break."""
-        for relation, expression in self._compiled:
+        try:
+            answers = _answers(self._all, values)
+        except Exception:  # noqa: BLE001 - which one it was, and what the others say, is found out below
+            answers = None
+        for at, relation in enumerate(self._relations):
             try:
                 with meter.metered({"values": values}):
-                    holds = bool(expression(values=values))
+                    holds = bool(self._alone(relation, values) if answers is None else answers[metered.answer(at)])
             except Exception as exc:  # noqa: BLE001 - whatever an expression manages to raise is its own fault
                 fault = causes.problem(exc, "template.yaml")
                 yield Problem(where="template.yaml", what=f"relation {relation.holds!r}: {fault.what}")
                 continue
             if not holds:
                 yield Problem(where=f"values.{relation.at}", what=relation.otherwise, cure=relation.cure)
+
+    def _alone(self, relation: Relation, values: Mapping[str, Any]) -> Any:
+        return _answers(metered.expressions(self._env, [relation.holds]), values)[metered.answer(0)]
+
+
+def _answers(compiled: jinja2.Template, values: Mapping[str, Any]) -> Mapping[str, Any]:
+    context = compiled.new_context({"values": values})
+    with meter.metered({"values": values}):
+        for _ in compiled.root_render_func(context):
+            pass
+    return context.vars

@@ -26,9 +26,13 @@ _APPLY_LAST: Final = frozenset({"Deployment", "StatefulSet", "DaemonSet", "Job"}
 class Program:
     """A template set, compiled once. `desired` is a pure function of its arguments."""
 
-    def __init__(self, template_set: TemplateSet) -> None:
-        """Compile every template, or raise `TemplateError` with every syntax error found."""
+    def __init__(self, template_set: TemplateSet, *, check: jsonschema_rs.Validator | None = None) -> None:
+        """Compile every template, or raise `TemplateError` with every syntax error found.
+
+        `check` is the set's schema, compiled, if whoever read the set has it at hand.
+        """
         self.template_set = template_set
+        self._given_check = check
         self._env = sandbox.environment(template_set)
         self._templates: dict[str, jinja2.Template] = {}
         problems: list[Problem] = []
@@ -62,8 +66,8 @@ class Program:
 
     @functools.cached_property
     def _check(self) -> jsonschema_rs.Validator:
-        # Once for the set: compiling the schema is a third of what rendering a namespace costs.
-        return values.validator(self.template_set.schema)
+        # Once for the set: compiling the schema costs as much as rendering a namespace.
+        return self._given_check or values.validator(self.template_set.schema)
 
     def effective(self, *, fleet: values.Values, namespace: values.Values) -> dict[str, Any]:
         """Merge the three layers of values; `ValuesError` tells every fault at once."""

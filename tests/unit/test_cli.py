@@ -132,6 +132,21 @@ def test_the_module_is_the_command() -> None:
     assert yaml.safe_load_all(done.stdout.decode())
 
 
+def test_a_command_that_ends_at_once_collects_nothing() -> None:
+    """Neither while it imports and renders nor when the interpreter ends; what it prints is whole."""
+    code = (
+        "import gc, sys\nfrom metaoperator import __main__\n"
+        "sys.argv = ['metaoperator', 'render', 'team-a']\n"
+        "before = [each['collections'] for each in gc.get_stats()]\n"
+        "try:\n    __main__.main()\nexcept SystemExit as exc:\n    assert not exc.code\n"
+        "after = [each['collections'] for each in gc.get_stats()]\n"
+        "print(before == after, len(gc.get_objects()) < 1000 < gc.get_freeze_count(), file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == "True True\n"
+    assert len(list(yaml.safe_load_all(done.stdout))) == 6
+
+
 # Errors
 
 

@@ -123,6 +123,43 @@ def test_a_relation_that_ends_in_an_error_is_told_as_the_sets_fault() -> None:
         desired(template_set({"one.yaml.j2": object_text()}, relations=rules))
 
 
+def test_a_relation_that_ends_in_an_error_hides_none_of_the_others() -> None:
+    """Those before it, those behind it, and each with its own words."""
+    rules = (
+        Relation(holds="values.a > 5", at="a", otherwise="is small"),
+        Relation(holds="values.nothing > 1", at="a", otherwise="x"),
+        Relation(holds="values.nothing", at="a", otherwise="x"),
+        Relation(holds="values.a is defined", at="a", otherwise="x"),
+        Relation(holds="values.a > 7", at="a", otherwise="is still small"),
+    )
+    with pytest.raises(ValuesError) as caught:
+        desired(template_set({"one.yaml.j2": object_text()}, relations=rules, defaults={"a": 1}))
+    assert [str(each) for each in caught.value.problems] == [
+        "values.a: is small",
+        "template.yaml: relation 'values.nothing > 1': values has no 'nothing'",
+        "template.yaml: relation 'values.nothing': values has no 'nothing'",
+        "values.a: is still small",
+    ]
+
+
+def test_each_relation_has_a_budget_of_its_own() -> None:
+    """Two that are dear hold as one does, and one that is too dear is the only one told."""
+    dear = Relation(holds="range(90000) | length > 0", at="a", otherwise="x")
+    assert desired(template_set({"one.yaml.j2": object_text()}, relations=(dear,) * 3)).documents
+    far = Relation(holds="range(99999) | list | list | list | list | list | length > 0", at="a", otherwise="x")
+    with pytest.raises(ValuesError) as caught:
+        desired(template_set({"one.yaml.j2": object_text()}, relations=(dear, far, dear)))
+    (only,) = caught.value.problems
+    assert f"relation {far.holds!r}: does more than" in str(only)
+
+
+def test_no_relation_sees_another_ones_value() -> None:
+    """Not by any name that an expression can have."""
+    rules = tuple(Relation(holds=f"{name} is not defined", at="a", otherwise="x") for name in ("result", "_0", "l_0_0"))
+    first = Relation(holds="true", at="a", otherwise="x")
+    assert desired(template_set({"one.yaml.j2": object_text()}, relations=(first, *rules))).documents
+
+
 @pytest.mark.parametrize(
     ("text", "value"), [("1s", 1), ("1m30s", 90), ("1.5h", 5400), ("250ms", 0.25), ("0s", 0), ("1h1m1s1ms", 3661.001)]
 )
