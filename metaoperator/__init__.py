@@ -39,6 +39,7 @@ The map, top to bottom; imports point down and `make arch` checks it:
 `cluster`          the only module that speaks to Kubernetes
 `gate`             lets writes through while this replica leads
 `sources`          template sets, read from directories
+`kept`             what the shipped sets' templates were compiled to
 `settings`         every flag and variable
 `core`             pure: names, model, rendering, planning, health, status
 =================  ====================================================================

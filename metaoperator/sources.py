@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import jsonschema_rs
 
+from metaoperator import kept
 from metaoperator.core import kubernetes, strictyaml, values, versions
 from metaoperator.core.errors import Problem, TemplateError
 from metaoperator.core.model import SECRET, Kind, Relation, TemplateSet
@@ -35,8 +36,10 @@ def shipped() -> Path:
     return wheel if wheel.is_dir() else here.parent / "templates"
 
 
-def programs(directories: Iterable[Path]) -> dict[str, Program | TemplateError]:
+def programs(directories: Iterable[Path], *, keep: bool = False) -> dict[str, Program | TemplateError]:
     """Load every set below the directories; a later directory's set replaces an earlier one's of that name.
+
+    With `keep`, what the shipped ones are compiled to is kept from one process to the next.
 
     A set at fault stands as its error, and so does a folder that is no set: one bad set keeps no other from being
     used, and nothing that somebody put there is passed by in silence.
@@ -44,24 +47,29 @@ def programs(directories: Iterable[Path]) -> dict[str, Program | TemplateError]:
     found: dict[str, Program | TemplateError] = {}
     for directory in directories:
         try:
-            found |= {folder.name: program(folder) for folder in folders(directory)}
+            found |= {
+                folder.name: program(folder, keep=keep and directory == shipped()) for folder in folders(directory)
+            }
         except TemplateError as exc:
             found[directory.name] = exc
     return found
 
 
-def program(folder: Path) -> Program | TemplateError:
+def program(folder: Path, *, keep: bool = False) -> Program | TemplateError:
     """Load and compile one set."""
     try:
-        return compiled(folder)
+        return compiled(folder, keep=keep)
     except TemplateError as exc:
         return exc
 
 
-def compiled(folder: Path) -> Program:
+def compiled(folder: Path, *, keep: bool = False) -> Program:
     """Load and compile one set; `TemplateError` tells what is wrong with its data files, or else with its templates."""
     whole, check = _read(folder)
-    return Program(whole, check=check)
+    if not keep:
+        return Program(whole, check=check)
+    with kept.codes(whole) as codes:
+        return Program(whole, check=check, codes=codes)
 
 
 def folders(directory: Path) -> list[Path]:

@@ -62,7 +62,7 @@ def refuse_unserved(namespace: str) -> None:
 
 def program(set_name: str, templates: Sequence[Path]) -> Program:
     """Load one template set, or raise why it cannot be used; the others may be as they are."""
-    programs = sources.programs((sources.shipped(), *templates))
+    programs = sources.programs((sources.shipped(), *templates), keep=True)
     found = programs.get(set_name)
     if found is None:
         there = sorted(name for name, each in programs.items() if isinstance(each, Program))

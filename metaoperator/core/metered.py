@@ -57,8 +57,8 @@ def parse(environment: jinja2.Environment, source: str, name: str | None, filena
     return tree
 
 
-def expressions(environment: jinja2.Environment, sources: Sequence[str]) -> jinja2.Template:
-    """Compile expressions that pay into one template, which leaves their values in its context as `answer` names them.
+def expressions(environment: jinja2.Environment, sources: Sequence[str]) -> nodes.Template:
+    """Parse expressions into one template that pays, and leaves their values in its context as `answer` names them.
 
     One at a time, each costs what a small template does.
     """
@@ -69,7 +69,7 @@ def expressions(environment: jinja2.Environment, sources: Sequence[str]) -> jinj
         if not parser.stream.eos:
             raise jinja2.TemplateSyntaxError("more follows after the expression", parser.stream.current.lineno)
         _Change(None, None).below(nodes.Template([body[-1]], lineno=1), 0)
-    return environment.from_string(nodes.Template(body, lineno=1))
+    return nodes.Template(body, lineno=1)
 
 
 def answer(at: int) -> str:

@@ -1,7 +1,8 @@
 """Values that have to be right together, as a template set states them: a JSON Schema sees each value alone."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, MutableMapping
+from types import CodeType
 from typing import Any, Final
 
 import jinja2
@@ -11,6 +12,8 @@ from metaoperator.core.errors import Problem
 from metaoperator.core.model import Relation
 
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+_CODE: Final = "relations"
+"""Among the codes of a set's templates, whose names all end in .j2."""
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -25,12 +28,16 @@ def seconds(text: str) -> float:
 class Relations:
     """The relations of one set, compiled once."""
 
-    def __init__(self, env: jinja2.Environment, relations: tuple[Relation, ...]) -> None:
-        """Compile every expression; a `jinja2.TemplateSyntaxError` tells the one that is none."""
+    def __init__(
+        self, env: jinja2.Environment, relations: tuple[Relation, ...], codes: MutableMapping[str, CodeType]
+    ) -> None:
+        """Compile every expression that `codes` lacks; a `jinja2.TemplateSyntaxError` tells the one that is none."""
         env.filters["seconds"] = filters.paid(seconds)
         self._env = env
         self._relations = relations
-        self._all = metered.expressions(env, [each.holds for each in relations])
+        if _CODE not in codes:
+            codes[_CODE] = env.compile(metered.expressions(env, [each.holds for each in relations]))
+        self._all = env.template_class.from_code(env, codes[_CODE], env.make_globals(None))
 
     def problems(self, values: Mapping[str, Any]) -> Iterator[Problem]:
         """Tell each relation that the values, which satisfy the set's schema, break."""
@@ -50,7 +57,8 @@ class Relations:
                 yield Problem(where=f"values.{relation.at}", what=relation.otherwise, cure=relation.cure)
 
     def _alone(self, relation: Relation, values: Mapping[str, Any]) -> Any:
-        return _answers(metered.expressions(self._env, [relation.holds]), values)[metered.answer(0)]
+        alone = self._env.from_string(metered.expressions(self._env, [relation.holds]))
+        return _answers(alone, values)[metered.answer(0)]
 
 
 def _answers(compiled: jinja2.Template, values: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -5,7 +5,8 @@ the sandbox is the second line of defence, not the wall.
 """
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
+from types import CodeType
 from typing import Any, Final
 
 import jinja2
@@ -26,21 +27,29 @@ _APPLY_LAST: Final = frozenset({"Deployment", "StatefulSet", "DaemonSet", "Job"}
 class Program:
     """A template set, compiled once. `desired` is a pure function of its arguments."""
 
-    def __init__(self, template_set: TemplateSet, *, check: jsonschema_rs.Validator | None = None) -> None:
+    def __init__(
+        self,
+        template_set: TemplateSet,
+        *,
+        check: jsonschema_rs.Validator | None = None,
+        codes: MutableMapping[str, CodeType] | None = None,
+    ) -> None:
         """Compile every template, or raise `TemplateError` with every syntax error found.
 
-        `check` is the set's schema, compiled, if whoever read the set has it at hand.
+        `check` is the set's schema, compiled, if whoever read the set has it at hand; `codes` are templates of the very
+        same set, compiled by the very same code, to which what is missing is added.
         """
         self.template_set = template_set
         self._given_check = check
-        self._env = sandbox.environment(template_set)
+        codes = {} if codes is None else codes
+        self._env = sandbox.environment(template_set, codes)
         self._templates: dict[str, jinja2.Template] = {}
         problems: list[Problem] = []
         if (size := sum(map(len, template_set.files.values()))) > MAX_SET:
             what = f"its templates are {size} characters long, over the limit of {MAX_SET}"
             raise TemplateError([Problem(where=template_set.name, what=what, cure="make two sets of it")])
         try:
-            self._relations = relations.Relations(self._env, template_set.relations)
+            self._relations = relations.Relations(self._env, template_set.relations, codes)
         except jinja2.TemplateSyntaxError as exc:
             problems.append(Problem(where="template.yaml", what=f"relations: {exc.message}"))
         for name in sorted(template_set.files):

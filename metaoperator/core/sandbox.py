@@ -6,7 +6,8 @@ the wall: templates are an administrator's.
 """
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, MutableMapping
+from types import CodeType
 from typing import Any, Final
 
 import jinja2
@@ -73,6 +74,15 @@ class _Sandbox(jinja2.sandbox.ImmutableSandboxedEnvironment):
     intercepted_unops = frozenset({"+", "-"})
     code_generator_class = metered.CodeGenerator
     template_class = _Template
+    codes: MutableMapping[str, CodeType]
+
+    def compile(self, source: str | nodes.Template, name: str | None = None, *args: Any, **kwargs: Any) -> Any:
+        """Compile what is not compiled yet."""
+        if name is None:
+            return super().compile(source, name, *args, **kwargs)
+        if name not in self.codes:
+            self.codes[name] = super().compile(source, name, *args, **kwargs)
+        return self.codes[name]
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         return metered.parse(self, source, name, filename)
@@ -247,8 +257,11 @@ def _printed(_: jinja2.runtime.Context, value: Any) -> str:
     return found
 
 
-def environment(template_set: TemplateSet) -> jinja2.Environment:
-    """Build the environment that a set's templates, and nothing else, are compiled and rendered in."""
+def environment(template_set: TemplateSet, codes: MutableMapping[str, CodeType] | None = None) -> jinja2.Environment:
+    """Build the environment that a set's templates, and nothing else, are compiled and rendered in.
+
+    `codes` holds what is compiled already, by name; what is missing comes in.
+    """
 
     def source(name: str) -> tuple[str, str, None] | None:
         found = template_set.files.get(name)
@@ -265,6 +278,7 @@ def environment(template_set: TemplateSet) -> jinja2.Environment:
         optimized=False,
         cache_size=-1,
     )
+    env.codes = {} if codes is None else codes
     env.filters = dict(filters.FILTERS)
     env.tests = dict(filters.TESTS)
     env.globals = dict(filters.FUNCTIONS)
