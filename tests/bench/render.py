@@ -2,10 +2,13 @@
 
 import os
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 from .report import Figure
 
@@ -38,6 +41,16 @@ def against_imports(what: str, *arguments: str, most: float | None) -> list[Figu
     ]
 
 
+def own_set() -> list[Figure]:
+    """Render a set that is not shipped, of which nothing is kept from one run to the next (CPU)."""
+    from metaoperator import sources
+
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(sources.shipped() / sources.DEFAULT_SET, Path(folder) / "mine")
+        arguments = ("render", "team-a", "--templates", folder, "--set", "mine")
+        return against_imports("render of one namespace, from a set of one's own", *arguments, most=None)
+
+
 def fleet(namespaces: int = 1000) -> list[Figure]:
     """Render many namespaces in one process (CPU)."""
     from metaoperator import sources
@@ -58,9 +71,10 @@ def fleet(namespaces: int = 1000) -> list[Figure]:
 
 
 def run() -> list[Figure]:
-    """One namespace, the validation of what is shipped, and many namespaces."""
+    """One namespace, from a shipped set and from another, the validation of what is shipped, and many namespaces."""
     return [
         *against_imports("render of one namespace", "render", "team-a", most=1.5),
+        *own_set(),
         *against_imports("validate of the shipped sets", "validate", most=None),
         *fleet(),
     ]
