@@ -173,8 +173,8 @@ class Actor:
                 return _unchangeable(step, exc)
             self._fights.forget(step.ref)
             return step
-        digest = ownership.rendered_digest(step.manifest)
-        if not self._fights.may_write(step.ref, step.uid, digest, _now()):
+        inputs = ownership.inputs(step.manifest)
+        if not self._fights.may_write(step.ref, step.uid, inputs, _now()):
             return _fought(step, f"changed again by {_named(step.writers)}")
         try:
             if await self._settled(step):
@@ -184,7 +184,7 @@ class Actor:
             if not await self._overrule(step):
                 return _unchangeable(step, exc)
             await self._force(step)
-        self._fights.wrote(step.ref, step.uid, digest, _now())
+        self._fights.wrote(step.ref, step.uid, inputs, _now())
         return step
 
     async def _settled(self, step: Step) -> bool:

@@ -37,6 +37,16 @@ def rendered_digest(manifest: Manifest) -> str:
     return str((manifest["metadata"].get("annotations") or {}).get(names.RENDERED_ANNOTATION, ""))
 
 
+def inputs(manifest: Manifest) -> str:
+    """Name all that an object is applied from: the rendered bytes, and the ServiceAccount that its pods are tied to.
+
+    An account that is made anew changes a Deployment as other values do: that is our own doing, and nobody's edit.
+    """
+    template = (manifest.get("spec") or {}).get("template") or {}
+    annotations = (template.get("metadata") or {}).get("annotations") or {}
+    return f"{rendered_digest(manifest)} {annotations.get(names.ACCOUNT_ANNOTATION, '')}"
+
+
 def held(live: Manifest) -> str:
     """Say which finalizers keep an object that is being deleted; those of the garbage collector go by themselves."""
     meta = live["metadata"]

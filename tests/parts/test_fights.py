@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from metaoperator.core import names
 from tests.fake import FakeApiServer
 
 from .world import World
@@ -218,6 +219,21 @@ async def test_an_object_that_a_person_deletes_now_and_then_is_made_at_once(
             await asyncio.sleep(360)
 
 
+async def test_an_account_that_is_made_anew_is_no_fight_over_the_child_that_runs_under_it(
+    world: World, server: FakeApiServer
+) -> None:
+    """Each account has another UID, and pods that know it: the child follows as often as that, and nobody is blamed."""
+    async with world.operator():
+        await served(world, "team-a")
+        await asyncio.sleep(1000)
+        for _ in range(4):
+            server.delete("ServiceAccount", "team-a", "workflow-controller")
+            await world.until(lambda: server.get("ServiceAccount", "team-a", "workflow-controller"), 5)
+            await world.until(lambda: world.ready("team-a") and _account(server) == _deployed_account(server), 20)
+            await asyncio.sleep(100)
+        assert world.events("DriftFight") == []
+
+
 def _births(server: FakeApiServer, kind: str, name: str) -> list[str]:
     found: list[str] = []
 
@@ -250,6 +266,17 @@ def _deployment(server: FakeApiServer) -> dict[str, Any]:
     found = server.get("Deployment", "team-a", "workflow-controller")
     assert found is not None
     return found
+
+
+def _account(server: FakeApiServer) -> str:
+    found = server.get("ServiceAccount", "team-a", "workflow-controller")
+    assert found is not None
+    return str(found["metadata"]["uid"])
+
+
+def _deployed_account(server: FakeApiServer) -> str:
+    annotations = _deployment(server)["spec"]["template"]["metadata"]["annotations"]
+    return str(annotations[names.ACCOUNT_ANNOTATION])
 
 
 def _arguments(server: FakeApiServer) -> list[str]:
