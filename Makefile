@@ -130,4 +130,5 @@ bench: $(READY) ## measure; the figures go to bench/results
 
 .PHONY: soak
 soak: $(READY) chaos ## generated data at 10,000 examples a law, and chaos in full
-	@set -o pipefail; HYPOTHESIS_PROFILE=soak $(PY) -m pytest -q -o timeout=3600 tests/unit tests/parts/test_anything.py | tee bench/results/soak.log
+	@set -o pipefail; export HYPOTHESIS_PROFILE=soak; { $(PY) -m pytest -q -o timeout=3600 tests/unit && \
+		$(PY) -m pytest -q -o timeout=3600 tests/parts/test_anything.py; } | tee bench/results/soak.log
