@@ -103,23 +103,10 @@ def documents(text: str) -> list[Any]:
     return found
 
 
-def line_of(text: str, path: Sequence[str], document: int = 0) -> int | None:
-    """Find the line of a value in a text that `documents` reads; for one that is not there, its parent's."""
-    node: Any = list(yaml.compose_all(text, Loader=_Loader))[document]
-    if node is None:
-        return None
-    line: int = node.start_mark.line + 1
-    for step in path:
-        if isinstance(node, yaml.MappingNode):
-            found = next(((key, value) for key, value in node.value if key.value == step), None)
-        elif isinstance(node, yaml.SequenceNode) and step.isdecimal() and int(step) < len(node.value):
-            found = (node.value[int(step)],) * 2
-        else:
-            found = None
-        if found is None:
-            break
-        line, node = found[0].start_mark.line + 1, found[1]
-    return line
+def line_of(text: str, path: Sequence[str | int], document: int = 0) -> int | None:
+    """Find the line of a value in a text that `documents` reads; `None` for a document that holds nothing."""
+    root: Any = list(yaml.compose_all(text, Loader=_Loader))[document]
+    return None if root is None else _line(root, path)
 
 
 def _told(read: Callable[[], Any]) -> Any:
@@ -181,26 +168,26 @@ def dump_plain(value: Any) -> str:
 
 
 def locator(text: str) -> Callable[[Sequence[str | int]], int]:
-    """Tell, for a document that `load` reads, on which line a value stands; lines count from 1.
-
-    That of the key where a mapping holds it, and that of the nearest value above where it is missing.
-    """
+    """Tell, for a document that `load` reads, on which line a value stands; the text is read once for all values."""
     root: Any = yaml.compose(text, Loader=_Loader)
+    return lambda path: _line(root, path)
 
-    def line(path: Sequence[str | int]) -> int:
-        node = root
-        mark = node.start_mark
-        for step in path:
-            if isinstance(node, yaml.MappingNode):
-                pair = next((pair for pair in node.value if pair[0].value == step), None)
-                if pair is None:
-                    break
-                mark, node = pair[0].start_mark, pair[1]
-            elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
-                node = node.value[step]
-                mark = node.start_mark
-            else:
-                break
-        return int(mark.line) + 1
 
-    return line
+def _line(root: yaml.Node, path: Sequence[str | int]) -> int:
+    """Find the line, from 1: of the key where a mapping holds the value, of the nearest value above what is missing.
+
+    An item of a list is named by its place, as a number or as its digits.
+    """
+    node: Any = root
+    mark = node.start_mark
+    for step in path:
+        if isinstance(node, yaml.MappingNode):
+            found = next((pair for pair in node.value if pair[0].value == step), None)
+        elif isinstance(node, yaml.SequenceNode) and str(step).isdecimal() and int(step) < len(node.value):
+            found = (node.value[int(step)],) * 2
+        else:
+            found = None
+        if found is None:
+            break
+        mark, node = found[0].start_mark, found[1]
+    return int(mark.line) + 1
