@@ -58,6 +58,13 @@ class Judge:
         yield from (_finding(problem, folder) for problem in trial.promises(program.template_set))
         for problem in (*trial.idle_kinds(program.template_set), *lint.lint(program.template_set)):
             yield dataclasses.replace(_finding(problem, folder), severity=Severity.WARNING)
+        for kind in program.unchecked:
+            yield Finding(
+                file=str(folder / sources.ABOUT),
+                what=f"not checked against a schema: {kind}",
+                cure="its fields are known to the cluster alone: metaoperator diff asks it",
+                severity=Severity.NOTE,
+            )
 
     def rights(self, name: str) -> Iterator[Finding]:
         """Note what an administrator has to grant the operator before it can keep what a set renders."""

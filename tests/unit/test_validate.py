@@ -17,11 +17,18 @@ from metaoperator.core import grants, strictyaml
 __all__ = ["run"]
 
 
+NO_SCHEMA = (
+    f"{SHIPPED / 'template.yaml'}: note: not checked against a schema: monitoring.coreos.com/v1 PodMonitor "
+    "(its fields are known to the cluster alone: metaoperator diff asks it)"
+)
+"""What is told of the shipped set, whenever it is looked at."""
+
+
 def lines(run: Run, *args: object, code: int = 1) -> list[str]:
-    """Run it, hold it to an exit code, and return what was found, a line each."""
+    """Run it, hold it to an exit code, and return what was found, a line each; `NO_SCHEMA` is no news."""
     ran = run("validate", *args)
     assert (ran.code, ran.err) == (code, "")
-    return ran.out.splitlines()[:-1]
+    return [line for line in ran.out.splitlines()[:-1] if line != NO_SCHEMA]
 
 
 def only(run: Run, *args: object, code: int = 1) -> str:
@@ -34,10 +41,23 @@ def only(run: Run, *args: object, code: int = 1) -> str:
 
 
 def test_what_is_shipped_is_fine(run: Run) -> None:
-    """Sets, the fleet bundle and the golden examples: no finding at all, also with `--strict`."""
+    """Sets, the fleet bundle and the golden examples: one note, of a kind without a schema, also with `--strict`."""
     root = SHIPPED.parents[1]
-    assert lines(run, "--strict", code=0) == []
-    assert lines(run, "--strict", root / "templates", root / "manifests", code=0) == []
+    for args in ((), (root / "templates", root / "manifests")):
+        ran = run("validate", "--strict", *args)
+        assert (ran.code, ran.out.splitlines()[:-1]) == (0, [NO_SCHEMA])
+
+
+def test_each_kind_without_a_schema_is_noted(run: Run, tmp_path: Path) -> None:
+    """By name and sorted, also when nothing of it is rendered; a kind of Kubernetes is none."""
+    kinds = [("example.com/v1", "Widget"), ("v1", "ConfigMap"), ("example.com/v1", "Gadget")]
+    about = "kinds:\n" + "".join(f"  - apiVersion: {api}\n    kind: {kind}\n" for api, kind in kinds)
+    folder = write_set(tmp_path / "sets" / "mine", template_yaml=about)
+    told = [line for line in run("validate", folder).out.splitlines() if "not checked" in line]
+    assert [line.split(" (")[0] for line in told] == [
+        f"{folder / 'template.yaml'}: note: not checked against a schema: example.com/v1 {kind}"
+        for kind in ("Gadget", "Widget")
+    ]
 
 
 @pytest.mark.parametrize("case", sorted((SHIPPED.parents[1] / "tests" / "golden").glob("*/namespace.yaml")))
@@ -437,7 +457,9 @@ def test_json_is_a_list_of_seven_fields(run: Run, tmp_path: Path) -> None:
         "path": "values.log.level",
         "severity": "error",
     }
-    assert json.loads(run("validate", "-o", "json").out) == []
+    (note,) = json.loads(run("validate", "-o", "json").out)
+    assert (note["severity"], note["path"], note["line"]) == ("note", "", None)
+    assert note["what"] == "not checked against a schema: monitoring.coreos.com/v1 PodMonitor"
 
 
 def test_a_relative_path_is_told_as_it_was_given(tmp_path: Path) -> None:
