@@ -1,5 +1,6 @@
 """The command line: what it prints, and that what a person can mend ends in a sentence and an exit code."""
 
+import functools
 import http.server
 import json
 import os
@@ -16,10 +17,11 @@ import pytest
 import yaml
 from builders import SHIPPED, config_map, live, object_text, write_set
 
-from metaoperator import __version__, cli
+from metaoperator import __version__, cli, sources
 from metaoperator.commands import diff, status, tables
 from metaoperator.core import names
 from metaoperator.core.model import Namespace, Ref
+from metaoperator.core.render import Program
 from metaoperator.preview import Change, Preview
 from metaoperator.rehearsal import Write
 
@@ -36,9 +38,24 @@ class Ran:
 Run = Callable[..., Ran]
 
 
+_compiled = sources.compiled
+
+
+@functools.cache
+def _once(folder: Path) -> Program:
+    return _compiled(folder)
+
+
+def _shipped_once(folder: Path, **options: bool) -> Program:
+    """Load a set; one that travels with the package is the same each time, and loaded once."""
+    whole = folder.resolve()
+    return _once(whole) if sources.shipped().resolve() in whole.parents else _compiled(folder, **options)
+
+
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Run the command in this process, as `python -m metaoperator` would."""
+    monkeypatch.setattr(sources, "compiled", _shipped_once)
 
     def ran(*args: object) -> Ran:
         monkeypatch.setattr(sys, "argv", ["metaoperator", *map(str, args)])
