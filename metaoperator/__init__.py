@@ -23,6 +23,7 @@ The map, top to bottom; imports point down and `make arch` checks it:
 `reconcile`        gather, decide, act for one name
 `recent`           what was rendered last
 `row`              the WorkflowController of a namespace: made, filled in, held
+`templates`        ControllerTemplates: the set that one names, and its status
 `leave`            the way out: drain, remove
 `act`              carries out a plan
 `publish`          the status of a WorkflowController

@@ -13,7 +13,7 @@ import kopf
 from metaoperator.core import names
 from metaoperator.core.model import CONTROLLER_TEMPLATE, NAMESPACE, WORKFLOW_CONTROLLER, Kind, Ref
 from metaoperator.mirror import Mirror
-from metaoperator.reconcile import ROLL_UP_SECONDS
+from metaoperator.templates import ROLL_UP_SECONDS
 
 Ask = Callable[[str, float], None]
 

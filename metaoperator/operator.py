@@ -223,7 +223,7 @@ class Operator:
 
     async def _reconcile(self, name: str) -> float | None:
         if name.startswith(handlers.TEMPLATE_KEY):
-            return await self._reconciler.template(name.removeprefix(handlers.TEMPLATE_KEY))
+            return await self._reconciler.templates.publish(name.removeprefix(handlers.TEMPLATE_KEY))
         return await self._reconciler.namespace(name)
 
     def _lead(self) -> None:

@@ -10,16 +10,15 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from metaoperator import cluster as kube
-from metaoperator import publish, recent
+from metaoperator import publish, recent, templates
 from metaoperator.act import Actor, Outcome
-from metaoperator.core import health, ignore, names, optin, plan, shard, status
+from metaoperator.core import health, names, optin, plan, shard
 from metaoperator.core.errors import Conflict, Fenced, NotLeading, Rejected, Stalled, TemplateError, ValuesError
 from metaoperator.core.ignore import Ignored
 from metaoperator.core.model import (
     CONTROLLER_TEMPLATE,
     DEPLOYMENT,
     NAMESPACE,
-    WORKFLOW_CONTROLLER,
     Desired,
     Manifest,
     Namespace,
@@ -36,11 +35,11 @@ from metaoperator.recent import Recent
 from metaoperator.recorder import Recorder
 from metaoperator.row import Row
 from metaoperator.settings import Settings
+from metaoperator.templates import Templates
 
 log = logging.getLogger(__name__)
 
 RESYNC_SECONDS: Final = 3600.0
-ROLL_UP_SECONDS: Final = 5.0
 HELD_SECONDS: Final = 60.0
 _HELD: Final = frozenset({"NamespaceContentRemaining", "NamespaceFinalizersRemaining"})
 
@@ -65,11 +64,11 @@ class Reconciler:
         self._mirror = mirror
         self._fleet = fleet
         self._recorder = recorder
-        self._programs = programs
         self._settings = settings
         self._wall_clock = wall_clock
         self._actor = actor or Actor(cluster, fleet)
         self._recent = Recent()
+        self.templates = Templates(cluster, mirror, recorder, programs, wall_clock=wall_clock)
         self._publisher = publish.Publisher(cluster, mirror, recorder, wall_clock=wall_clock)
         self._row = Row(cluster, mirror, fleet)
         self._leaver = Leaver(
@@ -262,7 +261,7 @@ class Reconciler:
                 f"or removed; correct the label {names.OPT_IN_LABEL} or create the ControllerTemplate",
             )
         try:
-            program = self.program(found)
+            program = self.templates.program(found)
             desired = self._recent.desired(
                 namespace.name,
                 (program, namespace, recent.spec_of(found), recent.spec_of(wfc)),
@@ -278,23 +277,7 @@ class Reconciler:
             raise Stalled(Reason.VALUES_INVALID, str(exc)) from exc
         except TemplateError as exc:
             raise Stalled(Reason.TEMPLATE_INVALID, str(exc)) from exc
-        return desired, _ignored(found, program)
-
-    def program(self, template: Manifest) -> Program:
-        """Find the compiled set that a ControllerTemplate names; `Stalled` when it cannot be used."""
-        directory = template["spec"]["source"]["directory"]
-        program = self._programs.get(directory)
-        if program is None:
-            there = ", ".join(sorted(self._programs)) or "none"
-            raise Stalled(
-                Reason.TEMPLATE_INVALID,
-                f"no template set {directory} in the operator's directories (there: {there}): correct "
-                f"spec.source.directory of ControllerTemplate/{template['metadata']['name']}, or give the operator the "
-                "set with --templates",
-            )
-        if isinstance(program, TemplateError):
-            raise Stalled(Reason.TEMPLATE_INVALID, str(program))
-        return program
+        return desired, templates.ignored(found, program)
 
     async def _tell(self, wfc: Manifest, outcome: Outcome, desired: Desired) -> None:
         """One Event and one log line for each kind of thing that was done."""
@@ -307,78 +290,8 @@ class Reconciler:
             log.info("child written", extra={"namespace": where, "reason": str(reason), "objects": sorted(told)})
             await self._recorder.tell(wfc, reason, f"revision {desired.revision}: {', '.join(sorted(told))}")
 
-    async def template(self, name: str) -> float | None:
-        """Reconcile the status of one ControllerTemplate."""
-        live = await self._mirror.get(Ref(CONTROLLER_TEMPLATE, "", name))
-        if live is None or "deletionTimestamp" in live["metadata"]:
-            return None
-        if not self._mirror.whole(WORKFLOW_CONTROLLER):
-            return ROLL_UP_SECONDS
-        fault: Note | None = None
-        revision = ""
-        try:
-            fleet_values = live["spec"].get("values") or {}
-            program = self.program(live)
-            program.effective(fleet=fleet_values, namespace={})
-            revision = program.revision(fleet_values)
-            fault = _unmatched(live, program)
-        except Stalled as exc:
-            fault = Note(reason=exc.reason, message=exc.message)
-        except ValuesError as exc:
-            fault = Note(reason=Reason.VALUES_INVALID, message=str(exc))
-        users = [
-            wfc for wfc in self._mirror.copies(WORKFLOW_CONTROLLER) if (wfc.get("status") or {}).get("template") == name
-        ]
-        ready = [wfc for wfc in users if status.condition(wfc["status"], names.Condition.READY).get("status") == "True"]
-        published = status.ours(live.get("status") or {})
-        wanted = status.controller_template(
-            generation=live["metadata"]["generation"],
-            fault=fault,
-            revision=revision,
-            total=len(users),
-            ready=len(ready),
-            previous=published,
-            now=self._wall_clock(),
-        )
-        if wanted != published:
-            self._mirror.learn(await self._cluster.apply_status(live, wanted))
-        if fault is not None and status.condition(published, names.Condition.READY).get("message") != fault.message:
-            await self._recorder.tell(live, fault.reason, fault.message, warning=True)
-        return None
-
 
 def _held_by(namespace: Manifest | None) -> list[str]:
     """Tell what keeps a namespace that is being deleted: kinds, counts and finalizers, in Kubernetes' own words."""
     conditions = ((namespace or {}).get("status") or {}).get("conditions") or ()
     return [each["message"] for each in conditions if each["type"] in _HELD and each["status"] == "True"]
-
-
-def _ignored(template: Manifest, program: Program) -> tuple[Ignored, ...]:
-    """Read what a ControllerTemplate leaves to others; `Stalled` for what can be left to nobody."""
-    ignored = ignore.read(template)
-    if faults := list(ignore.faults(ignored, program.template_set.kinds)):
-        raise Stalled(Reason.IGNORE_FIELDS_INVALID, "; ".join(map(str, faults)))
-    return ignored
-
-
-def _unmatched(template: Manifest, program: Program) -> Note | None:
-    """Look for typos in `ignoreFields`: namespaces are served with them, but nothing would be left to anybody.
-
-    What a namespace's own values add to its objects is not known here: the fleet's values decide.
-    """
-    ignored = _ignored(template, program)
-    if not ignored:
-        return None
-    sample = Namespace(name="example", uid="example")
-    try:
-        desired = program.desired(
-            sample,
-            shard.only_shard(sample),
-            template_name=template["metadata"]["name"],
-            fleet_values=template["spec"].get("values") or {},
-            namespace_values={},
-        )
-    except TemplateError:
-        return None  # whoever is served with it is told
-    faults = list(ignore.unmatched(ignored, desired.documents))
-    return Note(reason=Reason.IGNORE_FIELDS_INVALID, message="; ".join(map(str, faults))) if faults else None
