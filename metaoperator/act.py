@@ -2,56 +2,24 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final
 
 from metaoperator.cluster import Cluster
 from metaoperator.core import drift, immutable, names, ownership, plan
 from metaoperator.core.drift import Answers
 from metaoperator.core.errors import Conflict, Gone, Invalid, Rejected, RetryableError
-from metaoperator.core.fights import REBIRTH_SECONDS, WINDOW_SECONDS, WRITES, Fights
+from metaoperator.core.fights import REBIRTH_SECONDS, WRITES, Fights
 from metaoperator.core.model import DEPLOYMENT, Manifest, Ref
 from metaoperator.core.names import Reason
+from metaoperator.core.outcome import Outcome, deleted_again, fought, refused
 from metaoperator.core.plan import Step, Verb
-from metaoperator.core.refusals import Refusal, Refusals
-from metaoperator.core.status import Note
+from metaoperator.core.refusals import Refusals
 from metaoperator.fleet import Fleet
 
 ANSWER_SECONDS: Final = 1700.0
 """Seconds for which an answer of the API server is relied on: each resync, half an hour apart at least, asks again."""
-_FOR_PEOPLE: Final = (Reason.CONFLICT, Reason.IMMUTABLE, Reason.DRIFT_FIGHT)
-_MENDED_FIRST: Final = (Reason.OPERATOR_FORBIDDEN, Reason.KIND_UNSEEN, Reason.QUOTA_EXCEEDED, Reason.REJECTED)
 _IMMUTABLE_WORDS: Final = ("immutable", "cannot change", "may not change", "updates to")
-
-
-@dataclass(slots=True, kw_only=True)
-class Outcome:
-    """What came of the steps of one pass."""
-
-    done: list[Step] = field(default_factory=list)
-    held: list[Step] = field(default_factory=list)
-    refused: list[Note] = field(default_factory=list)
-    missing: list[str] = field(default_factory=list)
-    later: RetryableError | None = None
-    failed: Refusal | None = None
-    """What an answer of this pass said: `refused` and `later` hold those of earlier ones as well."""
-
-    @property
-    def stalled(self) -> Note | None:
-        """Say what a person has to mend, if anything."""
-        for reason in _FOR_PEOPLE:
-            told = [step.message for step in self.held if step.reason is reason]
-            if told:
-                return Note(reason=reason, message="; ".join(told))
-        if self.refused:
-            first = min((note.reason for note in self.refused), key=_MENDED_FIRST.index)
-            return Note(reason=first, message="; ".join(note.message for note in self.refused))
-        return None
-
-    @property
-    def wrote(self) -> bool:
-        """Tell whether anything may be other than it was seen."""
-        return bool(self.refused or self.later) or any(step.verb is not Verb.KEEP for step in self.done)
 
 
 class Actor:
@@ -122,13 +90,13 @@ class Actor:
         if isinstance(error, RetryableError):
             outcome.later = error
         else:
-            outcome.refused.append(_refused(step.ref, error))
+            outcome.refused.append(refused(step.ref, error))
 
     async def _perform(self, step: Step) -> Step:
         match step.verb:
             case Verb.KEEP:
                 if not self._fights.agrees(step.ref, step.uid, _now()):
-                    return _fought(step, "put right once more, and watched for ten minutes")
+                    return fought(step, "put right once more, and watched for ten minutes")
             case Verb.CREATE:
                 return await self._create(step)
             case Verb.APPLY:
@@ -150,7 +118,7 @@ class Actor:
         meta = {**step.manifest["metadata"], "resourceVersion": "1"}
         home = meta["annotations"][names.NAMESPACE_UID_ANNOTATION]
         if not self._births.may_write(step.ref, "", home, _now()):
-            return _deleted_again(step, "is gone again")
+            return deleted_again(step, "is gone again")
         try:
             await self._applied({**step.manifest, "metadata": meta}, force=False)
         except Conflict:
@@ -175,7 +143,7 @@ class Actor:
             return step
         inputs = ownership.inputs(step.manifest)
         if not self._fights.may_write(step.ref, step.uid, inputs, _now()):
-            return _fought(step, f"changed again by {_named(step.writers)}")
+            return fought(step, f"changed again by {_named(step.writers)}")
         try:
             if await self._settled(step):
                 return replace(step, verb=Verb.KEEP, reason=Reason.SETTLED)
@@ -264,23 +232,6 @@ def _guarded(step: Step) -> Manifest:
     return {**step.manifest, "metadata": {**step.manifest["metadata"], "uid": step.uid}}
 
 
-def _fought(step: Step, what: str) -> Step:
-    message = (
-        f"{step.message or step.ref}: {what}; after {WRITES} repairs within {WINDOW_SECONDS / 60:.0f} minutes "
-        "it is left as it is and tried once an hour: stop the other writer, or list the field under spec.ignoreFields "
-        "of the ControllerTemplate"
-    )
-    return replace(step, verb=Verb.HOLD, reason=Reason.DRIFT_FIGHT, message=message)
-
-
-def _deleted_again(step: Step, what: str) -> Step:
-    message = (
-        f"{step.ref}: {what}; made anew {WRITES} times within {WINDOW_SECONDS / 60:.0f} minutes, somebody deletes it "
-        "each time: it is made anew every minute or two until they stop (the API server's audit log says who)"
-    )
-    return replace(step, verb=Verb.HOLD, reason=Reason.DRIFT_FIGHT, message=message)
-
-
 def _named(writers: Sequence[str]) -> str:
     return ", ".join(writers) or "nobody who is named in managedFields (an admission webhook or policy?)"
 
@@ -290,12 +241,3 @@ def _unchangeable(step: Step, exc: Invalid) -> Step:
     if any(words in str(exc) for words in _IMMUTABLE_WORDS) and "metadata.uid" not in str(exc):
         return plan.frozen(step.ref, step.uid, str(exc))
     raise exc
-
-
-def _refused(ref: Ref, error: Rejected | Gone) -> Note:
-    if isinstance(error, Rejected):
-        return Note(reason=error.reason, message=f"{ref}: {error.told}")
-    if error.kind_missing:
-        cure = "install its CRD, or switch off the value that asks for one; it is tried again by itself"
-        return Note(reason=Reason.KIND_UNSEEN, message=f"{ref}: {error} ({cure})")
-    return Note(reason=Reason.REJECTED, message=f"{ref}: {error} (what it rests on is not there)")

@@ -7,12 +7,13 @@ from datetime import datetime
 from typing import Final
 
 from metaoperator import publish
-from metaoperator.act import Actor, Outcome
+from metaoperator.act import Actor
 from metaoperator.cluster import Cluster, Selection, crd_exists
 from metaoperator.core import health, names, ownership, plan, shard
 from metaoperator.core.errors import Fenced, Gone, RetryableError
 from metaoperator.core.model import LEASE, NAMESPACE, POD, WORKFLOW, Manifest, Namespace, Ref, WorkCount
 from metaoperator.core.names import Reason
+from metaoperator.core.outcome import Outcome
 from metaoperator.core.status import Note
 from metaoperator.fleet import Fleet, Observed, unfinished
 from metaoperator.mirror import Mirror

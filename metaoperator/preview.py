@@ -9,12 +9,13 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 from metaoperator import pretence, publish
-from metaoperator.act import Actor, Outcome
+from metaoperator.act import Actor
 from metaoperator.cluster import Selection
 from metaoperator.core import names, optin, ownership, status
 from metaoperator.core.errors import ConfigError, Rejected, RetryableError
 from metaoperator.core.model import NAMESPACE, Namespace, Ref
 from metaoperator.core.names import Condition, Reason
+from metaoperator.core.outcome import Outcome
 from metaoperator.core.plan import Step, Verb
 from metaoperator.core.render import Program
 from metaoperator.fleet import Fleet

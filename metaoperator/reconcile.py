@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from metaoperator import cluster as kube
 from metaoperator import publish, recent, templates
-from metaoperator.act import Actor, Outcome
+from metaoperator.act import Actor
 from metaoperator.core import health, names, optin, plan, shard
 from metaoperator.core.errors import Conflict, Fenced, NotLeading, Rejected, Stalled, TemplateError, ValuesError
 from metaoperator.core.ignore import Ignored
@@ -25,6 +25,7 @@ from metaoperator.core.model import (
     Ref,
 )
 from metaoperator.core.names import Reason
+from metaoperator.core.outcome import Outcome
 from metaoperator.core.plan import Step, Verb
 from metaoperator.core.render import Program
 from metaoperator.core.status import Note
