@@ -37,9 +37,10 @@ class Recorder:
     async def tell(self, about: Manifest, reason: Reason, message: str, *, warning: bool = False) -> None:
         """Record an Event about an object, at most 25 in a row and then one in five minutes for each object."""
         uid = about["metadata"]["uid"]
-        now = self._wall_clock()
-        if not self._allowed(uid, now.timestamp()):
+        # The loop's clock: one that is set back would keep Events away for as long.
+        if not self._allowed(uid, asyncio.get_running_loop().time()):
             return
+        now = self._wall_clock()
         key = (uid, str(reason), message)
         try:
             # Nobody's work waits for long because Events cannot be written.

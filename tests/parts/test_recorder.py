@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -84,6 +84,16 @@ async def test_each_object_has_a_budget_of_its_own(recorder: Recorder, world: Wo
         await recorder.tell(thing(), Reason.DRIFT, f"later {i}")
     assert len(world.events()) == BURST + 1 + 3
     assert server.audit.select(verb="create", resource="events")
+
+
+async def test_a_clock_that_is_set_back_silences_nobody(cluster: Cluster, world: World) -> None:
+    """The budget goes by time that only goes on."""
+    wall = START
+    recorder = Recorder(cluster, instance="operator-1", wall_clock=lambda: wall)
+    await recorder.tell(thing(), Reason.DRIFT, "before")
+    wall = START - timedelta(days=1)
+    await recorder.tell(thing(), Reason.DRIFT, "after")
+    assert len(world.events()) == 2
 
 
 async def test_a_forgotten_event_begins_anew(recorder: Recorder, world: World) -> None:
