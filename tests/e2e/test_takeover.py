@@ -9,15 +9,16 @@ import random
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, Final
 
 from tests.e2e.audit import Audit, code, pod, target, told
-from tests.e2e.conftest import ODD_NAMES
 from tests.e2e.install import Installation
-from tests.e2e.local import OPERATOR, Api, Kubectl, eventually
-from tests.e2e.namespaces import Namespaces
+from tests.e2e.local import OPERATOR, OPT_IN, Api, Kubectl, eventually
+from tests.e2e.namespaces import MADE_BY_TESTS, Namespaces
 
 FREEZES = 20 if os.environ.get("CHAOS") == "full" else 2
 
@@ -133,16 +134,20 @@ def _assert_same_process(api: Api, leader: Leader) -> None:
     assert (status["containerID"], status["restartCount"]) == (leader.container, leader.restarts)
 
 
-SERVICE = "workflow-controller-metrics"
-SERVED = ("e2e-main", "e2e-neighbour", *ODD_NAMES)
+NOWHERE: Final[dict[str, Any]] = {
+    "apiVersion": "metaoperator.dev/v1alpha1",
+    "kind": "ControllerTemplate",
+    "metadata": {"name": "e2e-nowhere"},
+    "spec": {"source": {"directory": "workflow-controller"}, "values": {"nodeSelector": {"e2e": "nowhere"}}},
+}
+"""Children of which everything is installed, and whose pods find no node: opt-ins that cost next to nothing."""
 
 
-def _drift(kubectl: Kubectl) -> subprocess.Popen[bytes]:
-    """Begin to delete a Service in each served namespace: work for whoever leads, that restarts no child."""
-    command = [kubectl.program, "delete", "--wait=false", "--ignore-not-found", "-f", "-"]
-    items = [
-        {"apiVersion": "v1", "kind": "Service", "metadata": {"name": SERVICE, "namespace": name}} for name in SERVED
-    ]
+def _opt_in(kubectl: Kubectl, names: Sequence[str]) -> subprocess.Popen[bytes]:
+    """Begin to make namespaces that opt in: work for whoever leads. New ones: what is undone time and again waits."""
+    command = [kubectl.program, "create", "-f", "-"]
+    labels = {MADE_BY_TESTS: "yes", OPT_IN: "e2e-nowhere"}
+    items = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": each, "labels": labels}} for each in names]
     process = subprocess.Popen(command, env=kubectl.environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
     assert process.stdin is not None
     process.stdin.write(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}).encode())
@@ -150,9 +155,9 @@ def _drift(kubectl: Kubectl) -> subprocess.Popen[bytes]:
     return process
 
 
-def _assert_repaired(api: Api) -> None:
-    missing = [name for name in SERVED if api.object("v1/services", name, SERVICE) is None]
-    assert not missing, f"no Service in {missing}"
+def _assert_installed(api: Api, names: Sequence[str]) -> None:
+    missing = [name for name in names if api.object("apps/v1/deployments", name, "workflow-controller") is None]
+    assert not missing, f"no Deployment in {missing}"
 
 
 def test_a_leader_that_froze_writes_nothing_when_it_wakes(
@@ -163,11 +168,15 @@ def test_a_leader_that_froze_writes_nothing_when_it_wakes(
     Each time that it happens the other replica leads afterwards, and is the next to be stopped.
     """
     installation.wait_for_replicas(2)
-    for name in SERVED:
-        namespaces.ready(name)
+    kubectl("apply", "--server-side", "-f", "-", stdin=NOWHERE)
+    made = [[f"e2e-frozen-{each:02}{letter}" for letter in "abcd"] for each in range(2 * FREEZES)]
     on_the_wire = 0
-    for _ in range(FREEZES):
-        on_the_wire += _freeze(kubectl, api, audit)
+    try:
+        for each in range(FREEZES):
+            on_the_wire += _freeze(kubectl, api, audit, before=made[2 * each], after=made[2 * each + 1])
+    finally:
+        namespaces.remove(*(name for names in made for name in names))
+        kubectl("delete", "controllertemplate", NOWHERE["metadata"]["name"])
     told_of = f"{on_the_wire} writes were on their way when their leader stopped, none came after it woke"
     print(f"frozen {FREEZES} times; {told_of}")
 
@@ -177,27 +186,28 @@ def _stamp() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def _freeze(kubectl: Kubectl, api: Api, audit: Audit) -> int:
+def _freeze(kubectl: Kubectl, api: Api, audit: Audit, *, before: Sequence[str], after: Sequence[str]) -> int:
     """Freeze the leader for longer than its Lease, in the middle of work; returns how many writes it had sent."""
     leader = eventually(lambda: _leader(api))
     mark = audit.mark()
-    drift = _drift(kubectl)
-    time.sleep(random.uniform(0.05, 0.8))
+    opt_in = _opt_in(kubectl, before)
+    time.sleep(random.uniform(0.05, 1.0))
     stopped = _stamp()
     os.kill(leader.pid, signal.SIGSTOP)
     try:
-        assert drift.wait(timeout=60) == 0
+        assert opt_in.wait(timeout=60) == 0
         new = eventually(lambda: _another(api, leader.pod))
-        eventually(lambda: _assert_repaired(api))
+        eventually(lambda: _assert_installed(api, before))
         assert _stat(leader.pid)[0] == "T", "it does not stand still"
-        drift = _drift(kubectl)  # more that it could be tempted by
+        opt_in = _opt_in(kubectl, after)  # more that it could be tempted by
     finally:
         woke = _stamp()
         os.kill(leader.pid, signal.SIGCONT)
-    assert drift.wait(timeout=60) == 0
-    eventually(lambda: _assert_repaired(api))
+    assert opt_in.wait(timeout=60) == 0
+    eventually(lambda: _assert_installed(api, after))
     time.sleep(3)
     _assert_same_process(api, leader)
     assert _holder(api) == new
-    _assert_no_write_after_takeover(audit, mark, leader.pod, new, repaired="services", woke=woke)
-    return sum(pod(entry) == leader.pod and entry["requestReceivedTimestamp"] > stopped for entry in audit.writes(mark))
+    _assert_no_write_after_takeover(audit, mark, leader.pod, new, repaired="deployments", woke=woke)
+    sent = [entry["requestReceivedTimestamp"] for entry in audit.writes(mark) if pod(entry) == leader.pod]
+    return sum(stopped < received <= woke for received in sent)
