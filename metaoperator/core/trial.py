@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import yaml
 
-from metaoperator.core import names, optin, shard
+from metaoperator.core import names, optin, shard, versions
 from metaoperator.core.errors import Problem, TemplateError, ValuesError
 from metaoperator.core.model import Desired, Manifest, Namespace, TemplateSet
 from metaoperator.core.render import Program
@@ -115,7 +115,7 @@ def promises(template_set: TemplateSet) -> Iterator[Problem]:
     where = f"{template_set.name}/template.yaml"
     for path in sorted(template_set.namespace_values):
         steps = path.split(".")
-        if not (_in_values(template_set.defaults, steps) or _in_schema(template_set.schema, steps)):
+        if versions.at(template_set.defaults, steps) is versions.ABSENT and not _in_schema(template_set.schema, steps):
             cure = "correct the path: it stands neither in values.yaml nor in values.schema.json"
             yield Problem(where=where, what=f"namespaceValues: {path} leads nowhere", cure=cure)
 
@@ -130,14 +130,6 @@ def idle_kinds(template_set: TemplateSet) -> Iterator[Problem]:
                 what=f"{kind} is declared, and no template renders one",
                 cure="take it out of kinds: the operator watches every kind that a set declares",
             )
-
-
-def _in_values(value: Any, steps: list[str]) -> bool:
-    for step in steps:
-        if not isinstance(value, Mapping) or step not in value:
-            return False
-        value = value[step]
-    return True
 
 
 def _in_schema(schema: Any, steps: list[str]) -> bool:

@@ -11,7 +11,7 @@ from metaoperator.core.errors import Problem
 from metaoperator.core.model import ArgoVersions
 
 _VERSION: Final = re.compile(r"v([0-9]{1,4})\.([0-9]{1,4})\.([0-9]{1,4})(?:-[0-9A-Za-z.-]+)?")
-_ABSENT: Final = object()
+ABSENT: Final = object()
 
 
 def parse(text: object) -> tuple[int, int, int] | None:
@@ -59,8 +59,8 @@ def problems(supported: ArgoVersions, merged: Mapping[str, Any], defaults: Mappi
         needed = parse(first)
         assert needed is not None
         steps = path.split(".")
-        found = _at(merged, steps)
-        if version < needed and found is not _ABSENT and found != _at(defaults, steps):
+        found = at(merged, steps)
+        if version < needed and found is not ABSENT and found != at(defaults, steps):
             yield Problem(
                 where=f"values.{path}",
                 what=f"needs Argo v{needed[0]}.{needed[1]} or newer, and version is {told}",
@@ -68,9 +68,10 @@ def problems(supported: ArgoVersions, merged: Mapping[str, Any], defaults: Mappi
             )
 
 
-def _at(values: Any, steps: list[str]) -> Any:
+def at(values: Any, steps: list[str]) -> Any:
+    """Find the value at a path; `ABSENT`, which equals nothing else, where it leads nowhere."""
     for step in steps:
         if not isinstance(values, Mapping) or step not in values:
-            return _ABSENT
+            return ABSENT
         values = values[step]
     return values
