@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.audit import Audit, code, target, told
+from tests.e2e.audit import Audit, Entry, code, target, told
 from tests.e2e.install import Installation
 from tests.e2e.local import CHECKOUT, LOGS, OPERATOR, Api, Kubectl, condition, eventually
 from tests.e2e.namespaces import OBJECTS, Namespaces
@@ -119,13 +119,22 @@ def test_opt_ins_survive_kills_of_all_replicas_with_one_create_for_each_object(
     assert set(made.values()) == {1}, {key: count for key, count in made.items() if count != 1}
     # What is there and was never deleted was created once: this covers what a kill left without an answer 201.
     assert all(all(namespaces.objects(name).values()) for name in NAMES)
-    odd = [told(entry) for entry in entries if entry["verb"] == "delete" or (code(entry) >= 400 and entry not in cut)]
+    odd = [
+        told(entry)
+        for entry in entries
+        if entry["verb"] == "delete" or (code(entry) >= 400 and entry not in cut and not _lost_race(entry))
+    ]
     assert not odd, "\n".join(odd)
     with log.open("rb") as file:
         file.seek(begin)
         levels = Counter(json.loads(line)["level"].lower() for line in file if line.startswith(b"{"))
     assert levels.keys() <= {"info", "warning", "debug"}, levels
     namespaces.remove(*NAMES)
+
+
+def _lost_race(entry: Entry) -> bool:
+    """Tell a candidate that asked for the free Lease a moment after the other: 409 is how the election decides."""
+    return code(entry) == 409 and target(entry) == ("leases", OPERATOR, OPERATOR)
 
 
 def _assert_made(audit: Audit, mark: int, number: int) -> None:
