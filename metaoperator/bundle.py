@@ -1,16 +1,23 @@
 """The manifests that travel with the package: what a cluster needs for the fleet, and for the operator."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from metaoperator.core import rules, strictyaml
+from metaoperator.core import names, rules, strictyaml
 from metaoperator.core.model import Manifest
 from metaoperator.core.rules import Right
 
 FLEET: Final = "fleet"
 OPERATOR: Final = "operator"
 _CLUSTER_SCOPED: Final = frozenset({"ClusterRole", "ClusterRoleBinding"})
+
+HOME_WORDS: Final = (
+    f"system:serviceaccount:{{}}:{names.OPERATOR_ACCOUNT}",
+    "variables.place == '{}'",
+    "kubectl -n {} ",
+)
+"""How policies name the operator's namespace, `{}`, in their texts."""
 
 
 def folder(name: str) -> Path:
@@ -22,20 +29,54 @@ def folder(name: str) -> Path:
 
 def objects(name: str) -> list[Manifest]:
     """Read the objects of one bundle in the order in which its kustomization lists them."""
-    return list(_objects(folder(name)))
+    return [manifest for _, manifest in files(name)]
 
 
-def operators_rights() -> list[Right]:
-    """List every right that the operator is installed with."""
+def files(name: str) -> list[tuple[str, Manifest]]:
+    """Read the objects of one bundle, each with the file in which it is written."""
+    where = folder(name)
+    return [(f"manifests/{name}/{path.relative_to(where)}", manifest) for path, manifest in _objects(where)]
+
+
+def operators_rights(home: str = names.OPERATOR_NAMESPACE) -> list[Right]:
+    """List every right that the operator is installed with in the namespace `home`."""
     return [
         right
         for each in objects(OPERATOR)
         if each["kind"] in {"ClusterRole", "Role"}
-        for right in rules.rights(each["rules"], each["metadata"].get("namespace", ""))
+        for right in rules.rights(each["rules"], moved(each, home)["metadata"].get("namespace", ""))
     ]
 
 
-def _objects(where: Path, namespace: str = "") -> Iterator[Manifest]:
+def moved(manifest: Manifest, home: str) -> Manifest:
+    """Write an object of a bundle as it has to be where the operator runs in the namespace `home`."""
+    found: dict[str, Any] = _moved(manifest, home)
+    field = "name" if found["kind"] == "Namespace" else "namespace"
+    if found["metadata"].get(field) == names.OPERATOR_NAMESPACE:
+        found["metadata"] = {**found["metadata"], field: home}
+    if "subjects" in found:
+        found["subjects"] = [
+            {**each, "namespace": home} if each.get("namespace") == names.OPERATOR_NAMESPACE else each
+            for each in found["subjects"]
+        ]
+    return found
+
+
+def _moved(value: Any, home: str) -> Any:
+    if isinstance(value, str):
+        for words in HOME_WORDS:
+            value = value.replace(words.format(names.OPERATOR_NAMESPACE), words.format(home))
+    elif isinstance(value, Mapping):
+        if value.get("key") == "kubernetes.io/metadata.name":
+            values = [home if each == names.OPERATOR_NAMESPACE else each for each in value["values"]]
+            return {**value, "values": values}
+        return {key: _moved(item, home) for key, item in value.items()}
+    elif isinstance(value, list):
+        return [_moved(item, home) for item in value]
+    return value
+
+
+def _objects(where: Path, namespace: str = "") -> Iterator[tuple[Path, Manifest]]:
     about: dict[str, Any] = strictyaml.load((where / "kustomization.yaml").read_text(encoding="utf-8"))
     namespace = about.get("namespace", namespace)
     for each in about["resources"]:
@@ -44,7 +85,9 @@ def _objects(where: Path, namespace: str = "") -> Iterator[Manifest]:
             yield from _objects(path, namespace)
             continue
         for found in strictyaml.documents(path.read_text(encoding="utf-8")):
-            meta = found["metadata"]
+            manifest = {**found, "metadata": {**found["metadata"]}}
             if namespace and found["kind"] not in _CLUSTER_SCOPED:
-                meta = {**meta, "namespace": namespace}
-            yield {**found, "metadata": meta}
+                manifest["metadata"]["namespace"] = namespace
+            if namespace and "subjects" in found:
+                manifest["subjects"] = [{**each, "namespace": namespace} for each in found["subjects"]]
+            yield path, manifest

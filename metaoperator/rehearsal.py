@@ -107,9 +107,9 @@ class Rehearsal(Cluster):
         query = {"fieldManager": names.FIELD_MANAGER, "dryRun": "All"}
         await self._write("POST", await self._home(manifest), query, manifest)
 
-    async def allows(self, right: Right) -> bool:
-        """Ask whether the operator's ServiceAccount has a right."""
-        asked = rules.review(right, account=names.OPERATOR_NAMESPACE, account_namespace=names.OPERATOR_NAMESPACE)
+    async def allows(self, right: Right, *, home: str) -> bool:
+        """Ask whether the ServiceAccount of an operator in the namespace `home` has a right."""
+        asked = rules.review(right, account=names.OPERATOR_ACCOUNT, account_namespace=home)
         answer, _ = await self._write("POST", f"{_REVIEWS}/subjectaccessreviews", {}, asked)
         return bool(answer["status"].get("allowed"))
 

@@ -10,7 +10,7 @@ import click
 from metaoperator import bundle, sources
 from metaoperator.commands import asking, options, tables, telling
 from metaoperator.core.render import Program
-from metaoperator.preflight import images, installed, neighbours, rows, server, spaces
+from metaoperator.preflight import home, images, installed, neighbours, rows, server, spaces
 from metaoperator.preflight.rows import Result, Row
 from metaoperator.pretence import Assumed
 from metaoperator.rehearsal import Rehearsal
@@ -66,18 +66,16 @@ async def checked(cluster: Rehearsal, namespaces: Sequence[str], assumed: Assume
     questions: list[tuple[str, Callable[[], Awaitable[list[Row]]]]] = [
         ("admission policies", lambda: server.policies(cluster)),
         ("Argo CRDs", lambda: server.argo_kinds(cluster, _version(assumed))),
-        ("fleet bundle", lambda: installed.of(cluster, bundle.FLEET)),
-        ("operator bundle", lambda: installed.of(cluster, bundle.OPERATOR)),
-        ("operator's permissions", lambda: installed.permissions(cluster, programs)),
+        ("fleet bundle", lambda: installed.of(cluster, bundle.FLEET, settings.namespace)),
+        ("operator bundle", lambda: installed.of(cluster, bundle.OPERATOR, settings.namespace)),
+        (home.CHECK, lambda: home.of(cluster, settings.namespace)),
+        ("operator's permissions", lambda: installed.permissions(cluster, programs, settings.namespace)),
         ("ControllerTemplates", lambda: installed.templates(cluster, programs)),
         ("other controllers", lambda: neighbours.of(cluster, namespaces)),
         ("images", lambda: images.of(cluster, assumed)),
         *((f"namespace {name}", functools.partial(spaces.of, cluster, name, assumed, settings)) for name in namespaces),
     ]
-    found = [
-        *spaces.operators(settings.namespace),
-        *await server.version(cluster),
-    ]  # whoever cannot even ask this gets no table
+    found = await server.version(cluster)  # whoever cannot even ask this gets no table
     for check, question in questions:
         found += await rows.asked(check, question())
     return found

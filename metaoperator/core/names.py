@@ -35,6 +35,7 @@ WORKFLOW_CONTROLLER: Final = "workflow-controller"
 """Name of the WorkflowController object, of the child's Deployment, and prefix of the child's Lease."""
 
 OPERATOR_NAMESPACE: Final = "metaoperator"
+OPERATOR_ACCOUNT: Final = "metaoperator"
 OPERATOR_LEASE: Final = "metaoperator"
 
 REFUSED_PREFIXES: Final = ("kube-", "openshift-")

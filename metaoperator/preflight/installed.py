@@ -5,10 +5,9 @@ from typing import Any
 
 from metaoperator import bundle
 from metaoperator.cluster import Cluster, Selection
-from metaoperator.core import drift, rules, trial
+from metaoperator.core import drift, names, rules, trial
 from metaoperator.core.errors import Gone, TemplateError
 from metaoperator.core.model import CONTROLLER_TEMPLATE, DEPLOYMENT, Manifest, Ref
-from metaoperator.core.names import OPERATOR_NAMESPACE
 from metaoperator.core.render import Program
 from metaoperator.core.rules import Right
 from metaoperator.core.trial import Layers
@@ -23,18 +22,22 @@ _THEIRS = frozenset({DEPLOYMENT, CONTROLLER_TEMPLATE})
 """Kinds in which people change what is shipped: an image's registry, the values of the fleet."""
 
 
-async def of(cluster: Cluster, name: str) -> list[Row]:
-    """Look for every object of a bundle, and compare it by value."""
+async def of(cluster: Cluster, name: str, home: str) -> list[Row]:
+    """Look for every object of a bundle, and compare it by value.
+
+    One that names the shipped namespace of the operator, and runs in another, is told by `home`.
+    """
     shipped = bundle.objects(name)
     missing, changed = [], []
     for manifest in shipped:
-        ref = Ref.of(manifest)
-        live = await _found(cluster, ref)
+        moved = bundle.moved(manifest, home)
+        ref = Ref.of(moved)
+        live = await found(cluster, ref)
         if live is None:
             missing.append(str(ref))
-        elif ref.kind not in _THEIRS and (apart := _apart(manifest, live)):
-            changed.append(f"{ref} ({apart[0]}{' …' if len(apart) > 1 else ''})")
-    check, cure = f"{name} bundle", _APPLY[name]
+        elif ref.kind not in _THEIRS and (differing := apart(moved, live)) and apart(manifest, live):
+            changed.append(f"{ref} ({differing[0]}{' …' if len(differing) > 1 else ''})")
+    check, cure = f"{name} bundle", _apply(name, home)
     rows = []
     if missing:
         what = f"not there: {', '.join(missing)}" if len(missing) < len(shipped) else "not installed"
@@ -45,7 +48,12 @@ async def of(cluster: Cluster, name: str) -> list[Row]:
     return rows or [Row(check=check, result=Result.OK, what=f"all {len(shipped)} objects are there, as shipped")]
 
 
-def _apart(manifest: Manifest, live: Manifest) -> list[str]:
+def _apply(name: str, home: str) -> str:
+    return _APPLY[name] if home == names.OPERATOR_NAMESPACE else f"edit it (operator's namespace), then {_APPLY[name]}"
+
+
+def apart(manifest: Manifest, live: Manifest) -> list[str]:
+    """Name the fields in which a live object is not as it is written; what the API server fills in is no difference."""
     return [path for path, _ in drift.differences(_stored(manifest, live), _stored(live, live))]
 
 
@@ -61,7 +69,8 @@ def _stored(value: Any, live: Any) -> Any:
     return value
 
 
-async def _found(cluster: Cluster, ref: Ref) -> Manifest | None:
+async def found(cluster: Cluster, ref: Ref) -> Manifest | None:
+    """Read one object; a kind that is not served has none."""
     try:
         return await cluster.get(ref)
     except Gone:
@@ -73,12 +82,12 @@ async def templates(cluster: Cluster, programs: Mapping[str, Program | TemplateE
     check = "ControllerTemplates"
     rows = []
     try:
-        found = [
+        there = [
             item async for page in cluster.list_pages(Selection(kind=CONTROLLER_TEMPLATE)) for item in page["items"]
         ]
     except Gone:
         return [Row(check=check, result=Result.MISSING, what="the kind is not installed", cure=_APPLY[bundle.FLEET])]
-    for each in found:
+    for each in there:
         name, directory = each["metadata"]["name"], each["spec"]["source"]["directory"]
         program = programs.get(directory)
         if isinstance(program, Program):
@@ -93,24 +102,25 @@ async def templates(cluster: Cluster, programs: Mapping[str, Program | TemplateE
     return rows or [none]
 
 
-async def permissions(cluster: Rehearsal, programs: Mapping[str, Program | TemplateError]) -> list[Row]:
+async def permissions(cluster: Rehearsal, programs: Mapping[str, Program | TemplateError], home: str) -> list[Row]:
     """Ask for each right of the operator's roles, and for what sets at hand render besides."""
     check = "operator's permissions"
-    needed = list(dict.fromkeys(bundle.operators_rights()))
-    missing = [right for right in needed if not await cluster.allows(right)]
+    account = f"ServiceAccount {home}/{names.OPERATOR_ACCOUNT}"
+    needed = list(dict.fromkeys(bundle.operators_rights(home)))
+    missing = [right for right in needed if not await cluster.allows(right, home=home)]
     if len(missing) == len(needed):
-        what = f"ServiceAccount {OPERATOR_NAMESPACE}/{OPERATOR_NAMESPACE} may do nothing yet"
-        return [Row(check=check, result=Result.MISSING, what=what, cure=_APPLY[bundle.OPERATOR])]
+        what = f"{account} may do nothing yet"
+        return [Row(check=check, result=Result.MISSING, what=what, cure=_apply(bundle.OPERATOR, home))]
     rows = []
     if missing:
         what = f"missing: {rules.told(missing)}"
-        rows.append(Row(check=check, result=Result.MISSING, what=what, cure=_APPLY[bundle.OPERATOR]))
+        rows.append(Row(check=check, result=Result.MISSING, what=what, cure=_apply(bundle.OPERATOR, home)))
     for name, program in sorted(programs.items()):
         if isinstance(program, Program):
-            lacking = [right for right in await _of_set(cluster, program) if not await cluster.allows(right)]
+            lacking = [right for right in await _of_set(cluster, program) if not await cluster.allows(right, home=home)]
             if lacking:
                 what = f"missing for template set {name}: {rules.told(lacking)}"
-                cure = f"grant it to ServiceAccount {OPERATOR_NAMESPACE}/{OPERATOR_NAMESPACE} by a ClusterRole of yours"
+                cure = f"grant it to {account} by a ClusterRole of yours"
                 rows.append(Row(check=check, result=Result.WARNING, what=what, cure=cure))
     return rows or [Row(check=check, result=Result.OK, what=f"all {len(needed)} rights are there")]
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 
 from metaoperator import preview
-from metaoperator.core import names
 from metaoperator.core.errors import ConfigError, Forbidden, Rejected
 from metaoperator.core.model import DEPLOYMENT, Kind, Manifest, Ref
 from metaoperator.preflight.rows import Result, Row
@@ -18,18 +17,6 @@ _CURES: Mapping[str, str] = {
     "conflict": "rename or delete what stands there",
     "refused": "mend what the API server names: a quota, a LimitRange, a policy",
 }
-
-
-def operators(namespace: str) -> list[Row]:
-    """Warn of an operator elsewhere: the bundles and the fences name its namespace."""
-    if namespace == names.OPERATOR_NAMESPACE:
-        return []
-    what = (
-        f"the bundles name the operator's namespace, {names.OPERATOR_NAMESPACE}: their roles and fences miss this one"
-    )
-    return [
-        Row(check=f"namespace {namespace}", result=Result.WARNING, what=what, cure="change it in an overlay of both")
-    ]
 
 
 async def of(cluster: Rehearsal, name: str, assumed: Assumed, settings: Settings) -> list[Row]:

@@ -4,10 +4,15 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
+import yaml
+
+from metaoperator import bundle
+from metaoperator.core.model import Manifest, Ref
 from tests.e2e.install import Installation
-from tests.e2e.local import KUBECONFIG, eventually
+from tests.e2e.local import CHECKOUT, KUBECONFIG, Kubectl, eventually
 from tests.e2e.namespaces import OBJECTS, Namespaces
 
 NAME = "e2e-commands"
@@ -70,3 +75,19 @@ def test_a_namespace_of_the_system_is_told_to_be_one(installation: Installation)
     code, rows = run("preflight", "kube-system")
     assert code == 1
     assert [row["what"].partition(":")[0] for row in rows if row["result"] == "missing"] == ["NamespaceRefused"]
+
+
+def test_an_overlay_that_sets_a_namespace_moves_the_operator_whole(kubectl: Kubectl, tmp_path: Path) -> None:
+    """Its rights go with it, as `preflight --operator-namespace` expects them: bindings name the account that moved."""
+    (tmp_path / "operator").symlink_to(CHECKOUT / "manifests" / "operator")
+    overlay = {"kind": "Kustomization", "namespace": "platform", "resources": ["operator"]}
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
+    built = list(yaml.safe_load_all(kubectl("kustomize", tmp_path)))
+    expected = [bundle.moved(each, "platform") for each in bundle.objects(bundle.OPERATOR)]
+    assert places(built) == places(expected)
+    assert {place for place, _ in places(built).values()} == {"", "platform"}
+
+
+def places(manifests: list[Manifest]) -> dict[Ref, tuple[str, Any]]:
+    """Tell where objects are, and whom they bind."""
+    return {Ref.of(each): (each["metadata"].get("namespace", ""), each.get("subjects")) for each in manifests}

@@ -23,14 +23,15 @@ from .world import TOKEN, World
 APPS = "apps/v1"
 
 
-async def look(world: World, *namespaces: str, **assumed: Any) -> list[Row]:
+async def look(world: World, *namespaces: str, home: str = names.OPERATOR_NAMESPACE, **assumed: Any) -> list[Row]:
     """Run every check, and hold it to writing nothing."""
     before = world.server.history.version
     cluster = Rehearsal(kubeconfig=str(world.kubeconfig))
     await cluster.connect()
     try:
         programs = sources.programs((sources.shipped(),))
-        found = await preflight.checked(cluster, namespaces, Assumed(programs=programs, **assumed), Settings())
+        settings = Settings(namespace=home)
+        found = await preflight.checked(cluster, namespaces, Assumed(programs=programs, **assumed), settings)
     finally:
         await cluster.close()
     assert world.server.history.version == before
@@ -381,6 +382,7 @@ async def test_who_may_do_nothing_is_told_what_is_not_known(whole: World, server
         "Argo CRDs",
         "fleet bundle",
         "operator bundle",
+        "operator's namespace",
         "operator's permissions",
         "ControllerTemplates",
         "other controllers",
