@@ -21,7 +21,7 @@ from metaoperator import __version__
 from metaoperator.core import answers, names
 from metaoperator.core.errors import ConfigError, Conflict, Gone, RetryableError, Unauthorized
 from metaoperator.core.model import CRD, Kind, Manifest, Ref
-from metaoperator.gate import Gate
+from metaoperator.gate import Gate, shut
 
 _METADATA: Final = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,application/json"
 _PAGE: Final = 500
@@ -48,6 +48,23 @@ class Selection:
 class _Resource:
     plural: str
     namespaced: bool
+
+
+class _Gated(aiohttp.ClientRequest):
+    """A request that asks the gate once more when its first byte is about to leave.
+
+    Between the check at the beginning of a write and this moment the event loop turns several times. A process that is
+    frozen there would send what it had begun when it wakes, long after another replica took over.
+    """
+
+    async def write_bytes(
+        self, writer: aiohttp.abc.AbstractStreamWriter, conn: Any, content_length: int | None = None
+    ) -> None:
+        if shut() and conn.protocol is not None:
+            # Headers wait for the body (aiohttp writes both at once): nothing at all was sent.
+            conn.protocol.set_exception(aiohttp.ClientConnectionError("the write gate closed before anything was sent"))
+            return
+        await super().write_bytes(writer, conn, content_length)
 
 
 class Cluster:
@@ -92,7 +109,7 @@ class Cluster:
         # Only for a proxy: otherwise each request looks for a ~/.netrc, in a thread, and one that names the host wins
         # over our token.
         proxied = any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy"))
-        configuration.client_session_kwargs = {"trust_env": proxied}
+        configuration.client_session_kwargs = {"trust_env": proxied, "request_class": _Gated}
         return kubernetes_client.ApiClient(configuration)
 
     async def credentials(self) -> dict[str, Any]:

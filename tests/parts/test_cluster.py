@@ -388,6 +388,44 @@ async def test_a_gate_that_closes_early_cuts_a_write_under_way(cluster: Cluster,
     assert server.get("ConfigMap", "default", "a") is None
 
 
+async def test_a_term_that_ends_while_a_write_is_made_ready_sends_nothing_of_it(
+    cluster: Cluster, server: FakeApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that is frozen between the gate and the wire wakes into a closed gate, wherever it stood.
+
+    No timer tells it so first: what it had begun is what the event loop turns to first. So the moment passes unheard
+    here, after each possible number of turns.
+    """
+    sent: list[bool] = []
+    write = asyncio.selector_events._SelectorSocketTransport.write  # type: ignore[attr-defined]
+
+    def noted(transport: Any, data: bytes) -> None:
+        if bytes(data[:6]) == b"PATCH ":
+            sent.append(cluster.gate.remaining() > 0)
+        write(transport, data)
+
+    monkeypatch.setattr(asyncio.selector_events._SelectorSocketTransport, "write", noted)  # type: ignore[attr-defined]
+    await cluster.apply(BODY, force=False)  # a connection is at hand, and discovery was asked
+    passed_and_unsent = 0
+    for turns in range(30):
+        cluster.gate.open_until(asyncio.get_running_loop().time() + 60)
+        begun, sent[:] = asyncio.create_task(cluster.apply({**BODY, "data": {"k": str(turns)}}, force=False)), []
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        passed = bool(cluster.gate._under_way)
+        cluster.gate._until = 0.0
+        with contextlib.suppress(NotLeading):
+            await begun
+        assert sent in ([], [True]), f"sent after the gate was closed, after {turns} turns"
+        live = server.get("ConfigMap", "default", "a")
+        assert live is not None
+        assert (live["data"]["k"] == str(turns)) is bool(sent)
+        passed_and_unsent += passed and not sent
+    assert passed_and_unsent
+    cluster.gate.open_until(asyncio.get_running_loop().time() + 60)
+    await cluster.apply(BODY, force=False)
+
+
 async def test_unfenced_writes_are_the_electors_alone(world: World, server: FakeApiServer) -> None:
     """The Lease has to be written before anybody leads."""
     async with world.cluster(open_for=-1) as cluster:
