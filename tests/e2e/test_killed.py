@@ -1,7 +1,7 @@
 """Killed at any moment, the operator begins again where the cluster is, not where it was itself.
 
-The short form is for every run; with CHAOS=full (`make chaos`, `make soak`) it is 50 opt-ins and as many kills. The children
-run on simulated nodes: what is tried here is the operator, and one node has no room for fifty controllers.
+The short form is for every run; with CHAOS=full (`make chaos`, `make soak`) it is 50 opt-ins and as many kills. The
+children run on simulated nodes: what is tried here is the operator, and one node has no room for fifty controllers.
 """
 
 import json
