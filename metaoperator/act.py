@@ -182,9 +182,7 @@ class Actor:
             raise Conflict(f"{step.ref} was changed while we looked")
         if not immutable.ours_to_replace(live, found):
             return plan.frozen(step.ref, step.uid, f"{found}, and somebody else made it what it is")
-        meta = step.manifest["metadata"]
-        trial = {**meta, "name": f"{meta['name'][:50]}-next", "resourceVersion": "1"}
-        await self._cluster.apply({**step.manifest, "metadata": trial}, force=False, dry_run=True)
+        await self._cluster.apply(immutable.successor(step.manifest), force=False, dry_run=True)
         runs_pods = immutable.runs_pods(step.manifest)
         await self._cluster.delete(step.ref, uid=step.uid, foreground=runs_pods)
         self._ended(step.ref)

@@ -11,7 +11,7 @@ from typing import Any, Final
 from metaoperator import pretence, publish
 from metaoperator.act import Actor
 from metaoperator.cluster import Selection
-from metaoperator.core import names, optin, ownership, status
+from metaoperator.core import immutable, names, optin, ownership, status
 from metaoperator.core.errors import ConfigError, Rejected, RetryableError
 from metaoperator.core.model import NAMESPACE, Namespace, Ref
 from metaoperator.core.names import Condition, Reason
@@ -72,6 +72,14 @@ class _Noting(Actor):
             mine, all_of_them = getattr(alone, each.name), getattr(outcome, each.name)
             setattr(outcome, each.name, [*all_of_them, *mine] if isinstance(mine, list) else mine or all_of_them)
 
+    async def _replace(self, step: Step) -> Step:
+        """Look past the pause in which the pods of a workload end: what comes after it is what people ask about."""
+        done = await super()._replace(step)
+        assert step.manifest is not None
+        if done.verb is Verb.REPLACE and immutable.runs_pods(step.manifest):
+            await self._cluster.apply(step.manifest, force=False)
+        return done
+
 
 def _change(step: Step, outcome: Outcome) -> Change:
     if outcome.later is not None:
@@ -84,6 +92,10 @@ def _change(step: Step, outcome: Outcome) -> Change:
         return Change(ref=step.ref, what=what, why=held.message)
     (done,) = outcome.done
     why = "" if done.verb is Verb.KEEP else done.message.removeprefix(f"{step.ref}: ")
+    if done.verb is Verb.REPLACE:
+        assert step.manifest is not None
+        pods = ", with its pods," if immutable.runs_pods(step.manifest) else ""
+        why += f"; it is deleted{pods} and created anew"
     return Change(ref=step.ref, what=_WORDS.get(done.verb, f"{done.verb}d"), why=why)
 
 

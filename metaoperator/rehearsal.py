@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from metaoperator.cluster import Cluster
-from metaoperator.core import names, overlay, rules
+from metaoperator.core import immutable, names, overlay, rules
 from metaoperator.core.errors import Conflict, Forbidden, Gone, MetaoperatorError
 from metaoperator.core.model import Manifest, Ref
 from metaoperator.core.rules import Right
@@ -68,8 +68,10 @@ class Rehearsal(Cluster):
     async def _would(
         self, ref: Ref, manifest: Manifest, before: Manifest | None, *, force: bool
     ) -> tuple[Manifest, bool]:
-        if ref in self._deleted:
-            return overlay.applied(manifest, None), True  # the successor, which is still there as its predecessor
+        if ref in self._deleted:  # it is the successor, whose name its predecessor still has
+            meta = {key: value for key, value in manifest["metadata"].items() if key != "uid"}
+            would, asked = await self._asked(immutable.successor({**manifest, "metadata": meta}), None, force=force)
+            return {**would, "metadata": {**would["metadata"], "name": ref.name}}, asked
         if before is not None and manifest["metadata"].get("resourceVersion") not in {None, _version(before)}:
             raise Conflict(f"{ref} is there")
         if ref in self._by_value:
@@ -78,6 +80,9 @@ class Rehearsal(Cluster):
             # Not known to the API server as we know it. But an apply says all that we want: the last one decides.
             meta = {key: value for key, value in manifest["metadata"].items() if key not in {"uid", "resourceVersion"}}
             manifest = {**manifest, "metadata": meta}
+        return await self._asked(manifest, before, force=force)
+
+    async def _asked(self, manifest: Manifest, before: Manifest | None, *, force: bool) -> tuple[Manifest, bool]:
         try:
             would, _ = await super().apply(manifest, force=force, dry_run=True)
         except MetaoperatorError as exc:

@@ -46,6 +46,15 @@ def runs_pods(manifest: Manifest) -> bool:
     return _kind(manifest) in _WORKLOADS
 
 
+def successor(manifest: Manifest) -> Manifest:
+    """Write what replaces an object so that the API server can be asked about it: the name itself is still taken.
+
+    The resource version is one that no object has, so that nothing else of that name answers.
+    """
+    meta = manifest["metadata"]
+    return {**manifest, "metadata": {**meta, "name": f"{meta['name'][:50]}-next", "resourceVersion": "1"}}
+
+
 def ours_to_replace(live: Manifest, found: Change) -> bool:
     """Tell whether we wrote what is in the way, and not somebody who re-created the object or froze it.
 

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from metaoperator import preview, sources
-from metaoperator.core import names
+from metaoperator.commands import diff
+from metaoperator.core import names, unified
 from metaoperator.core.errors import RetryableError
 from metaoperator.pretence import Assumed
+from metaoperator.preview import Preview
 from metaoperator.rehearsal import Rehearsal
 from metaoperator.settings import Settings
 from tests.fake import FakeApiServer
@@ -141,11 +143,16 @@ async def test_an_upgrade_over_immutable_fields_replaces_and_says_so(world: Worl
         assert f"{field} cannot be changed from" in told
 
 
-async def test_a_replacement_is_foretold(world: World, server: FakeApiServer) -> None:
-    """`diff` tells which objects would be replaced, for which field, and writes nothing."""
+@pytest.mark.parametrize("may_ask", [True, False], ids=["asked", "by value"])
+async def test_a_replacement_is_foretold(world: World, server: FakeApiServer, *, may_ask: bool) -> None:
+    """`diff` tells what is replaced, for which field, and how the new object differs; it writes nothing."""
     sets = template_set(world.folder)
     async with world.operator(templates=(sets,)):
         await version_one(world)
+    if not may_ask:
+        message = 'x is forbidden: User "eve" cannot patch resource "x" in API group "" in the namespace "team-a"'
+        server.faults.answer(403, verb="apply", times=99, message=message)
+    ip = (server.get("Service", "team-a", "metrics") or {})["spec"]["clusterIP"]
     version_before = server.history.version
     cluster = Rehearsal(kubeconfig=str(world.kubeconfig))
     await cluster.connect()
@@ -160,6 +167,38 @@ async def test_a_replacement_is_foretold(world: World, server: FakeApiServer) ->
         set(NAMES) - {"ServiceAccount"}, "replaced"
     )
     assert told["Deployment"][1].startswith("spec.selector cannot be changed from")
+    assert told["Deployment"][1].endswith("; it is deleted, with its pods, and created anew")
+    assert told["Service"][1].endswith("; it is deleted and created anew")
+    assert "# Deployment/team-a/workflow-controller: replaced: spec.selector cannot be changed from" in diff.text(found)
+    if may_ask:
+        assert {kind: tuple(changed(found, kind)) for kind in told} == {
+            "ConfigMap": ("-  version: '1'", "+  version: '2'"),
+            "RoleBinding": ("-  kind: Role", "+  kind: ClusterRole"),
+            "Service": (f"-  clusterIP: '{ip}'", "+  clusterIP: None", f"-  - '{ip}'", "+  - None"),
+            "Deployment": ("+      more: b", "+        more: b", "-      - image: i:1", "+      - image: i:2"),
+        }
+    else:
+        assert {"+      more: b", "-      - image: i:1", "+      - image: i:2"} < set(changed(found, "Deployment"))
+        assert {change.write.asked for change in found.changes if change.write is not None} == {False}
+        return
+    async with world.operator(templates=(sets,)):
+        world.spec("team-a", values={"version": "2"})
+        await world.until(lambda: version(server) == "2" and world.ready("team-a"), 300)
+    for change in found.changes:
+        if change.what == "replaced":
+            assert change.write is not None
+            assert change.write.after is not None
+            live = server.get(change.ref.kind.kind, "team-a", change.ref.name)
+            assert live is not None
+            assert unified.diff(change.ref, change.write.after, live) == ""
+
+
+def changed(found: Preview, kind: str) -> list[str]:
+    """List the lines of an object's diff that come and go, but for the digest and the account's UID."""
+    (change,) = [each for each in found.changes if each.ref.kind.kind == kind]
+    assert change.write is not None
+    lines = unified.diff(change.ref, change.write.before, change.write.after).splitlines()[3:]
+    return [line for line in lines if line[0] in "+-" and names.GROUP not in line]
 
 
 async def test_a_slow_pod_is_waited_for(world: World, server: FakeApiServer) -> None:
