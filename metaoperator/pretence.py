@@ -73,8 +73,9 @@ async def _row(cluster: Rehearsal, namespace: Namespace, assumed: Assumed) -> li
 
 
 async def _found(cluster: Rehearsal, ref: Ref) -> Manifest | None:
+    """Read what is there: what is pretended for one namespace is news for the next one all the same."""
     try:
-        return await cluster.get(ref)
+        return await cluster.really(ref)
     except Gone:
         return None
 

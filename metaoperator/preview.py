@@ -4,7 +4,8 @@ The same reconcile, planner and actor run on the same reads, so that preview and
 would write is dry-run; what they would tell in the status is kept.
 """
 
-from collections.abc import Iterator, Mapping
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
@@ -12,7 +13,7 @@ from metaoperator import pretence, publish
 from metaoperator.act import Actor
 from metaoperator.cluster import Selection
 from metaoperator.core import immutable, names, optin, ownership, status
-from metaoperator.core.errors import ConfigError, Rejected, RetryableError
+from metaoperator.core.errors import ConfigError, MetaoperatorError, Rejected, RetryableError
 from metaoperator.core.model import NAMESPACE, Namespace, Ref
 from metaoperator.core.names import Condition, Reason
 from metaoperator.core.outcome import Outcome
@@ -25,6 +26,9 @@ from metaoperator.reconcile import Reconciler
 from metaoperator.recorder import Recorder
 from metaoperator.rehearsal import Rehearsal, Write
 from metaoperator.settings import Settings
+
+AT_ONCE: Final = 8
+"""So many namespaces are looked at together. Each asks for one thing at a time, so this is what an API server feels."""
 
 _WORDS: Final = {Verb.CREATE: "created", Verb.APPLY: "changed", Verb.PRUNE: "pruned", Verb.KEEP: "unchanged"}
 
@@ -106,6 +110,25 @@ async def served(cluster: Rehearsal) -> list[str]:
     async for page in cluster.list_pages(selection):
         found += [item["metadata"]["name"] for item in page["items"]]
     return sorted(found)
+
+
+async def each(
+    cluster: Rehearsal, wanted: Sequence[str], assumed: Assumed, settings: Settings
+) -> list[Preview | MetaoperatorError]:
+    """Rehearse several namespaces, `AT_ONCE` at a time, and answer in the order in which they are named.
+
+    What goes wrong with one is the answer for it, and keeps no other from its own.
+    """
+    places = asyncio.Semaphore(AT_ONCE)
+
+    async def one(name: str) -> Preview | MetaoperatorError:
+        async with places:
+            try:
+                return await of(cluster, name, assumed, settings)
+            except MetaoperatorError as exc:
+                return exc
+
+    return await asyncio.gather(*map(one, wanted))
 
 
 async def of(cluster: Rehearsal, name: str, assumed: Assumed, settings: Settings) -> Preview:

@@ -10,7 +10,7 @@ import click
 from metaoperator import preview, sources
 from metaoperator.commands import asking, options, tables, telling
 from metaoperator.core import unified
-from metaoperator.core.errors import ConfigError, Gone, MetaoperatorError, Rejected
+from metaoperator.core.errors import ConfigError, MetaoperatorError
 from metaoperator.pretence import Assumed
 from metaoperator.preview import Change, Preview
 from metaoperator.rehearsal import Rehearsal
@@ -55,28 +55,30 @@ def command(
     )
     settings = Settings(kubeconfig=kubeconfig, namespace=operator_namespace, deny=frozenset(deny))
 
-    failed: list[MetaoperatorError] = []
-
-    async def ask(cluster: Rehearsal) -> list[Preview]:
+    async def ask(cluster: Rehearsal) -> list[Preview | MetaoperatorError]:
         wanted = await preview.served(cluster) if everywhere else sorted(set(namespaces))
-        shown = []
-        for each in wanted:
-            try:
-                shown.append(await preview.of(cluster, each, assumed, settings))
-            except (ConfigError, Rejected, Gone) as exc:
-                failed.append(exc)  # one namespace at fault keeps no other from being shown
-        return shown
+        return await preview.each(cluster, wanted, assumed, settings)
 
-    found = asking.run(lambda: Rehearsal(kubeconfig=kubeconfig), ask)
+    answers = asking.run(lambda: Rehearsal(kubeconfig=kubeconfig), ask)
+    found = [each for each in answers if isinstance(each, Preview)]
+    failed = [each for each in answers if isinstance(each, MetaoperatorError)]
     if failed and not found:
-        raise failed[0]
+        raise _together(failed)
     if output == "json":
         tables.show_json([as_json(each) for each in found])
     else:
         click.echo("".join(text(each) for each in found) or "# no namespace is opted in\n", nl=False)
     if failed:
-        raise failed[0]
+        raise _together(failed)
     return 0 if all(each.settled for each in found) else telling.NO
+
+
+def _together(failed: Sequence[MetaoperatorError]) -> MetaoperatorError:
+    """Tell of each namespace that could not be looked at; the last word, and the exit code, are the first one's."""
+    told = list(dict.fromkeys(telling.printable(str(each)) for each in failed))
+    for each in told[1:]:
+        click.echo(f"error: {each}", err=True)
+    return failed[0]
 
 
 def text(found: Preview) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from metaoperator import preview, sources
 from metaoperator.core import names, unified
-from metaoperator.core.errors import ConfigError, Rejected
+from metaoperator.core.errors import ConfigError, MetaoperatorError, Rejected, RetryableError
 from metaoperator.core.model import Ref
 from metaoperator.pretence import Assumed
 from metaoperator.preview import Preview
@@ -354,6 +354,64 @@ async def test_all_that_are_opted_in_are_found(world: World) -> None:
         assert await preview.served(cluster) == ["team-a", "team-b"]
     finally:
         await cluster.close()
+
+
+# Several namespaces
+
+
+async def several(world: World, *wanted: str) -> list[Preview | MetaoperatorError]:
+    """Look at several namespaces as `diff` does."""
+    cluster = Rehearsal(kubeconfig=str(world.kubeconfig))
+    await cluster.connect()
+    try:
+        return await preview.each(cluster, wanted, Assumed(programs=sources.programs((sources.shipped(),))), Settings())
+    finally:
+        await cluster.close()
+
+
+async def test_namespaces_are_looked_at_together_but_not_all_at_once(world: World, server: FakeApiServer) -> None:
+    """Eight that get no answer are all asked about; the ninth waits for a place. The order is that of the names."""
+    wanted = [f"team-{number:02}" for number in range(preview.AT_ONCE + 4)]
+    for each in wanted:
+        world.namespace(each)
+    slow = server.faults.hang(verb="list", resource="configmaps", times=len(wanted))
+    looking = asyncio.create_task(several(world, *wanted))
+    await world.until(lambda: slow.hits == preview.AT_ONCE, 10)
+    await asyncio.sleep(5)
+    assert slow.hits == preview.AT_ONCE
+    assert not looking.done()
+    slow.release()
+    found = await looking
+    assert [each.namespace for each in found if isinstance(each, Preview)] == wanted
+    assert all(whats(each) == dict.fromkeys([*SIX, ROW], "created") for each in found if isinstance(each, Preview))
+
+
+@pytest.mark.parametrize("code", [500, 403])
+async def test_what_goes_wrong_with_one_namespace_is_its_own(world: World, server: FakeApiServer, code: int) -> None:
+    """The others are shown, and what went wrong stands in its place."""
+    for each in ("team-a", "team-b", "team-c"):
+        world.namespace(each)
+    server.faults.answer(code, namespace="team-b", resource="deployments", times=99)
+    found = await several(world, "team-a", "nowhere", "team-b", "team-c")
+    assert [type(each) for each in found] == [
+        Preview,
+        ConfigError,
+        RetryableError if code == 500 else Rejected,
+        Preview,
+    ]
+
+
+async def test_a_namespace_is_told_the_same_beside_others(world: World, server: FakeApiServer) -> None:
+    """Also of what is assumed once for all of them: here, that there is a ControllerTemplate."""
+    for each in ("team-a", "team-b"):
+        world.namespace(each)
+    server.delete("ControllerTemplate", None, "default")
+    alone = [await foretell(world, each) for each in ("team-a", "team-b")]
+    together = await several(world, "team-a", "team-b")
+    for one, other in zip(alone, together, strict=True):
+        assert isinstance(other, Preview)
+        assert (other.notes, whats(other), other.stalled) == (one.notes, whats(one), one.stalled)
+        assert "there is no ControllerTemplate default yet: the shipped one is assumed" in other.notes
 
 
 def test_every_kind_of_a_child_is_compared() -> None:

@@ -134,6 +134,18 @@ def test_one_namespace_at_fault_keeps_no_other_from_being_shown(run: Run, served
     assert (ran.code, ran.err) == (2, "error: there is no namespace nowhere: kubectl create namespace nowhere\n")
 
 
+def test_each_namespace_at_fault_is_told_of(run: Run, served: Served) -> None:
+    """One line for each; the exit code is that of the first."""
+    served.namespace("team-a")
+    ran = run("diff", "nowhere", "neither", "team-a")
+    assert ran.out.splitlines()[-1] == "# team-a: 7 created"
+    assert ran.code == 2
+    assert sorted(line.partition(": ")[2].partition(":")[0] for line in ran.err.splitlines()) == [
+        "there is no namespace neither",
+        "there is no namespace nowhere",
+    ]
+
+
 @pytest.mark.parametrize("command", ["diff", "preflight"])
 def test_a_namespace_on_the_deny_list_is_refused_here_too(run: Run, served: Served, command: str) -> None:
     """As by the operator that is run with it."""
