@@ -107,7 +107,7 @@ class Informer:
         """Keep the store true until cancelled."""
         delay = 1.0
         while True:
-            started = asyncio.get_running_loop().time()
+            started, after = asyncio.get_running_loop().time(), 0.0
             try:
                 if not self._version:
                     await self._list()
@@ -123,7 +123,8 @@ class Informer:
                 self.refused = str(exc)
                 delay = LONGEST_BACKOFF
             except Throttled as told:
-                delay = max(delay, told.after)
+                log.warning("asked to wait", extra={"selection": str(self.selection), "error": str(told)})
+                after = min(told.after, ABSENT_PAUSE)
             except RetryableError as exc:
                 log.warning("watch interrupted", extra={"selection": str(self.selection), "error": str(exc)})
                 self._count_silence(started)
@@ -133,7 +134,7 @@ class Informer:
                 self._version = ""
             if asyncio.get_running_loop().time() - started > 2 * LONGEST_BACKOFF:
                 delay = 1.0
-            await asyncio.sleep(delay * (0.5 + random.random() / 2))
+            await asyncio.sleep(max(after + random.random(), delay * (0.5 + random.random() / 2)))
             delay = min(delay * 2, LONGEST_BACKOFF)
 
     async def read_once(self) -> None:

@@ -18,7 +18,7 @@ from aiohttp import web
 from metaoperator import handlers, probes, sources
 from metaoperator.cluster import RECURSION_LIMIT, Cluster, Selection
 from metaoperator.core import names
-from metaoperator.core.errors import Gone, MetaoperatorError, TemplateError, Unauthorized
+from metaoperator.core.errors import Gone, MetaoperatorError, TemplateError, Throttled, Unauthorized
 from metaoperator.core.model import CONTROLLER_TEMPLATE, LEASE, WORKFLOW_CONTROLLER, Kind, Ref
 from metaoperator.core.render import Program
 from metaoperator.election import Elector
@@ -28,7 +28,7 @@ from metaoperator.mirror import Mirror
 from metaoperator.reconcile import Reconciler
 from metaoperator.recorder import Recorder
 from metaoperator.settings import Settings
-from metaoperator.worker import Worker
+from metaoperator.worker import THROTTLED_SECONDS, Worker
 
 log = logging.getLogger(__name__)
 
@@ -127,6 +127,7 @@ class Operator:
     async def _own_kinds(self) -> None:
         """Wait until the API server serves our kinds: kopf looks for them only once."""
         while True:
+            pause = 5.0
             try:
                 for kind in (WORKFLOW_CONTROLLER, CONTROLLER_TEMPLATE):
                     async for _ in self._cluster.list_pages(_selection(kind), limit=1):
@@ -137,9 +138,11 @@ class Operator:
                 )
             except MetaoperatorError as exc:
                 log.warning("waiting for the API server", extra={"error": str(exc)})
+                if isinstance(exc, Throttled):
+                    pause = max(pause, min(exc.after, THROTTLED_SECONDS))
             else:
                 return
-            await asyncio.sleep(5)
+            await asyncio.sleep(pause)
 
     # ---- kopf
 

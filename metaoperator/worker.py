@@ -16,6 +16,9 @@ log = logging.getLogger(__name__)
 TERMINAL_SECONDS: Final = 300.0
 """A terminal error waits for new input; what the cluster allows may change without an event, so it is tried again."""
 
+THROTTLED_SECONDS: Final = 240.0
+"""So long at most is a namespace left alone because the API server asks for it."""
+
 Run = Callable[[str], Awaitable[float | None]]
 
 
@@ -86,14 +89,17 @@ class Worker:
         loop = asyncio.get_running_loop()
         started = loop.time()
         # What stands when nothing else is said: the run was cancelled from outside, and its name must not be lost.
-        result, at_least = "cancelled", 0.0
+        result, at_least, hold = "cancelled", 0.0, False
         try:
             again = await self._run(name)
             result = "ok"
         except NotLeading:
             result = "not_leading"
         except Throttled as exc:
-            result, at_least = "throttled", exc.after
+            # Whatever the events say: a read would be repeated at their rate. Spread, because it says the same to every
+            # namespace; bounded, because not every answer is the API server's.
+            at_least = min(exc.after, THROTTLED_SECONDS) + random.random()
+            result, hold = "throttled", True
             log.warning("asked to wait", extra={"key": name, "error": str(exc), "after": exc.after})
         except (RetryableError, Gone) as exc:  # gone: a kind that we need is not served now
             result = "retry"
@@ -115,4 +121,4 @@ class Worker:
             if result == "ok":
                 self._queue.succeeded(name, loop.time(), again_after=again)
             else:
-                self._queue.failed(name, loop.time(), jitter=random.random(), at_least=at_least)
+                self._queue.failed(name, loop.time(), jitter=random.random(), at_least=at_least, hold=hold)

@@ -21,13 +21,17 @@ class Queue:
         self._due: dict[str, float] = {}
         self._heap: list[tuple[float, str]] = []
         self._failures: dict[str, int] = {}
+        self._held: dict[str, float] = {}
 
     def __len__(self) -> int:
         """Count the names that wait to be run now."""
         return len(self._waiting)
 
     def add(self, name: str, now: float) -> None:
-        """Ask for a run as soon as possible; a name that waits already keeps its place."""
+        """Ask for a run as soon as possible; a name that waits already keeps its place, one that is held its time."""
+        if (until := self._held.get(name, now)) > now:
+            self.add_at(name, until)
+            return
         self._due.pop(name, None)
         if name in self._running:
             self._again.setdefault(name, now)
@@ -56,6 +60,7 @@ class Queue:
             return None
         name, since = self._waiting.popitem(last=False)
         self._running.add(name)
+        self._held.pop(name, None)
         return name, max(0.0, now - since)
 
     def next_due(self) -> float | None:
@@ -69,14 +74,19 @@ class Queue:
         self._failures.pop(name, None)
         self._finish(name, None if again_after is None else now + again_after)
 
-    def failed(self, name: str, now: float, *, jitter: float, at_least: float = 0.0) -> float:
+    def failed(self, name: str, now: float, *, jitter: float, at_least: float = 0.0, hold: bool = False) -> float:
         """End a run that has to be tried again; `jitter` in [0, 1) spreads it. Returns the delay in seconds.
 
-        An event for the same name may bring it back sooner: new input deserves a new try.
+        An event for the same name may bring it back sooner: new input deserves a new try. Not so with `hold`: then
+        nothing brings it back before `at_least`.
         """
         count = self._failures.get(name, 0)
         self._failures[name] = count + 1
         delay: float = max(at_least, min(self._longest, self._first * 2.0 ** min(count, 20)) * (0.5 + jitter / 2))
+        if hold:
+            self._held[name] = now + at_least
+            if self._again.pop(name, None) is not None:
+                self.add_at(name, now + at_least)
         self._finish(name, now + delay)
         return delay
 

@@ -223,12 +223,12 @@ async def test_refused_requests_are_tried_again_until_they_pass(
 
 
 async def test_a_throttled_list_waits_as_long_as_it_is_told(maps: World, server: FakeApiServer) -> None:
-    """R49: with Retry-After: 40 no second request is sent before half of that, jitter included."""
+    """R49: with Retry-After: 40 no second request is sent before that, jitter included."""
     server.faults.answer(429, verb="list", resource="configmaps", retry_after=40)
     loop = asyncio.get_running_loop()
     started = loop.time()
     async with watching(maps):
-        assert loop.time() - started >= 20
+        assert loop.time() - started >= 40
 
 
 async def test_a_list_that_fails_half_way_drops_nothing(maps: World, server: FakeApiServer) -> None:

@@ -247,6 +247,35 @@ async def test_throttling_for_minutes_is_respected_and_outlived(world: World, se
     assert born == once_each(spaces)
 
 
+@pytest.mark.parametrize("code", [429, 503])
+@pytest.mark.parametrize(
+    ("verb", "resource"),
+    [("get", "namespaces"), ("get", "workflowcontrollers"), ("apply", "workflowcontrollers"), ("apply", "services")],
+    ids=["namespace", "row", "status", "child"],
+)
+async def test_a_busy_namespace_keeps_to_what_the_api_server_asks_for(
+    world: World, server: FakeApiServer, code: int, verb: str, resource: str
+) -> None:
+    """Retry-After: 30, and an event every two seconds: nothing that was refused is sent again before, read or write."""
+    async with world.operator():
+        world.opt_in("team-a")
+        await world.until(lambda: settled(world, server, ["team-a"]))
+        await asyncio.sleep(20)
+        place = {"name": "team-a"} if resource == "namespaces" else {"namespace": "team-a"}
+        fault = server.faults.answer(code, retry_after=30, verb=verb, resource=resource, times=10**6, **place)
+        server.delete("Service", "team-a", "workflow-controller-metrics")
+        refused: list[float] = []
+        for turn in range(60):
+            server.patch("Namespace", None, "team-a", {"metadata": {"annotations": {"example.com/turn": str(turn)}}})
+            world.spec("team-a", values={"config": {"parallelism": 1 + turn}})
+            await asyncio.sleep(2)
+            refused += [asyncio.get_running_loop().time()] * (fault.hits - len(refused))
+        assert 1 <= len(refused) <= 4, refused
+        fault.release()
+        world.opt_in("team-b")
+        await world.until(lambda: settled(world, server, ["team-a", "team-b"]), 90)
+
+
 @pytest.mark.parametrize("verb", ["apply", "delete"])
 async def test_server_errors_on_one_object_for_long_are_told_and_do_not_churn(
     world: World, server: FakeApiServer, verb: str

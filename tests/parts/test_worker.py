@@ -126,6 +126,44 @@ async def test_the_api_servers_wish_to_wait_is_respected() -> None:
         assert len(bench.ran) == 2
 
 
+async def test_events_do_not_shorten_the_api_servers_wish_to_wait() -> None:
+    """Before and after the answer, and also for a wish that says when; another name goes on. No wish is lost."""
+    bench = Bench()
+    answered = fails(Throttled("slow down", after=30.0))
+
+    async def throttled() -> None:
+        bench.worker.ask("team-a")  # an event while the request is on its way
+        await answered()
+
+    bench.does["team-a"] = throttled
+    async with bench.working():
+        bench.worker.ask("team-a")
+        for second in range(100):
+            await asyncio.sleep(1)
+            bench.worker.ask("team-a", 0.5 if second % 3 == 0 else 0)
+            bench.worker.ask("team-b")
+        pauses = [after - before for before, after in itertools.pairwise(bench.times("team-a"))]
+        assert len(pauses) == 3
+        assert all(30 <= pause <= 32 for pause in pauses)
+        assert len(bench.times("team-b")) >= 99
+        del bench.does["team-a"]
+        await asyncio.sleep(32)
+        done = len(bench.times("team-a"))
+        await asyncio.sleep(60)
+        assert len(bench.times("team-a")) == done == 5
+
+
+@pytest.mark.parametrize("after", [86_400.0, 1e12])
+async def test_a_wish_to_wait_for_a_day_is_not_fulfilled(after: float) -> None:
+    """Not every answer is the API server's: a proxy in between would have kept a namespace from its repair for ever."""
+    bench = Bench()
+    bench.does["team-a"] = fails(Throttled("come back tomorrow", after=after))
+    async with bench.working():
+        bench.worker.ask("team-a")
+        await asyncio.sleep(250)
+        assert len(bench.ran) == 2
+
+
 async def test_failures_back_off_to_five_minutes() -> None:
     """The pauses between tries grow to between 150 and 300 seconds, and no further."""
     bench = Bench()

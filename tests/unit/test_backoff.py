@@ -29,11 +29,13 @@ class QueueMachine(RuleBasedStateMachine):
         self.queue = Queue(first=FIRST, longest=LONGEST)
         self.now = 100.0
         self.wanted: dict[str, float] = {}
+        self.held: dict[str, float] = {}
         self.running: set[str] = set()
         self.failures: dict[str, int] = {}
 
     def want(self, name: str, when: float) -> None:
-        """Note that a run has to begin at this time at the latest."""
+        """Note that a run has to begin at this time at the latest, but not while its name is held."""
+        when = max(when, self.held.get(name, when))
         self.wanted[name] = min(when, self.wanted.get(name, when))
 
     @rule(name=NAMES, delay=st.none() | DELAYS)
@@ -59,6 +61,7 @@ class QueueMachine(RuleBasedStateMachine):
         assert name in ripe
         assert waited == pytest.approx(self.now - self.wanted.pop(name))
         self.running.add(name)
+        self.held.pop(name, None)
 
     @precondition(lambda self: self.running)
     @rule(data=st.data())
@@ -75,10 +78,15 @@ class QueueMachine(RuleBasedStateMachine):
         else:
             jitter = data.draw(st.floats(0, 1, exclude_max=True))
             at_least = data.draw(st.sampled_from([0.0, 7.0, 400.0]))
-            delay = self.queue.failed(name, self.now, jitter=jitter, at_least=at_least)
+            hold = data.draw(st.booleans())
+            delay = self.queue.failed(name, self.now, jitter=jitter, at_least=at_least, hold=hold)
             whole = min(LONGEST, FIRST * 2 ** self.failures.get(name, 0))
             assert max(at_least, whole / 2) <= delay <= max(at_least, whole)
             self.failures[name] = self.failures.get(name, 0) + 1
+            if hold:
+                self.held[name] = self.now + at_least
+                if name in self.wanted:
+                    self.wanted[name] = max(self.wanted[name], self.held[name])
             self.want(name, self.now + delay)
 
     @invariant()
