@@ -77,6 +77,7 @@ class Operator:
 
     async def run(self) -> None:
         """Run until SIGTERM or SIGINT; `ConfigError` when it cannot work as started."""
+        asyncio.get_running_loop().set_exception_handler(unheard)
         self._take_signals()
         await self._cluster.connect()
         support: list[asyncio.Task[None]] = []
@@ -272,6 +273,17 @@ async def _end(task: asyncio.Task[Any]) -> None:
     """Cancel a task and wait until it is over, whatever it ends with."""
     task.cancel()
     await asyncio.wait({task})
+
+
+def unheard(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Answer what nobody waits for: a fault, but for a generator that the end of the loop cuts off.
+
+    kopf's watches are such generators. Cut off while they wait, they raise what only asyncio hears.
+    """
+    if "asyncgen" in context:
+        log.debug("generator cut off", extra={"error": str(context.get("exception"))})
+    else:
+        loop.default_exception_handler(context)
 
 
 def run(settings: Settings) -> None:

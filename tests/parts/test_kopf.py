@@ -15,7 +15,7 @@ from metaoperator.cluster import Cluster
 from metaoperator.core import names
 from metaoperator.core.model import NAMESPACE, Ref
 from metaoperator.mirror import Mirror
-from metaoperator.operator import KOPF_RESTARTS
+from metaoperator.operator import KOPF_RESTARTS, unheard
 from tests.fake import FakeApiServer
 
 from . import processes
@@ -336,3 +336,27 @@ def test_settings_answer_each_fault() -> None:
 
 def _namespace(name: str) -> Ref:
     return Ref(NAMESPACE, "", name)
+
+
+def test_a_watch_that_the_end_of_the_loop_cuts_off_is_no_fault(caplog: pytest.LogCaptureFixture) -> None:
+    """kopf's watch raises when it is closed while it waits, after the operator has ended well. Other faults are told."""
+
+    async def watch() -> AsyncIterator[int]:
+        try:
+            yield 1
+        finally:
+            raise RuntimeError("generator didn't stop after athrow()")
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(unheard)
+        cut.append(watch())
+        await anext(cut[0])
+        loop.call_soon(lambda: 1 // 0)
+        await asyncio.sleep(0)
+
+    cut: list[AsyncIterator[int]] = []
+    with asyncio.Runner() as runner:
+        runner.run(main())
+    assert [record.levelname for record in caplog.records if "generator" in record.getMessage()] == []
+    assert "division" in caplog.text
