@@ -339,7 +339,7 @@ def _namespace(name: str) -> Ref:
 
 
 def test_a_watch_that_the_end_of_the_loop_cuts_off_is_no_fault(caplog: pytest.LogCaptureFixture) -> None:
-    """kopf's watch raises when it is closed while it waits, after the operator has ended well. Other faults are told."""
+    """A watch raises when it is closed while it waits, after the operator has ended well. Other faults are told."""
 
     async def watch() -> AsyncIterator[int]:
         try:
