@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from metaoperator import bundle
 from tests.fake import FakeApiServer
 from tests.fake.kinds import Manifest
 
@@ -19,12 +20,11 @@ ROLES = "fleet/clusterrole-workflow-controller-v1", "fleet/clusterrole-workflow-
 
 def held_to_its_roles(server: FakeApiServer) -> None:
     """Install roles and bindings as the bundles do, and let them count for the operator's token."""
-    for path in (*ROLES, "operator/clusterrole", "operator/clusterrolebinding"):
+    for path in ROLES:
         server.create(json.loads(json.dumps(bundled(path))))
-    for path in ("operator/role", "operator/rolebinding"):
-        body = json.loads(json.dumps(bundled(path)))
-        body["metadata"]["namespace"] = "metaoperator"
-        server.create(body)
+    for each in bundle.objects(bundle.OPERATOR):  # as kustomize builds them: bindings leave their namespace to it
+        if "rbac" in each["apiVersion"]:
+            server.create(json.loads(json.dumps(each)))
     server.users[TOKEN] = USER
 
 
