@@ -28,6 +28,7 @@ The map, top to bottom; imports point down and `make arch` checks it:
 `act`              carries out a plan
 `publish`          the status of a WorkflowController
 `fleet`            what we watch of the children
+`foreigners`       workflow-controllers that are not ours
 `mirror`           what kopf watches, read through on demand
 `recorder`         Events for people
 `election`         the Lease: who may write, and until when
