@@ -28,7 +28,9 @@ The map, top to bottom; imports point down and `make arch` checks it:
 `act`              carries out a plan
 `publish`          the status of a WorkflowController
 `fleet`            what we watch of the children
+`surroundings`     what around a child decides whether it may be installed
 `foreigners`       workflow-controllers that are not ours
+`stamping`         whether new Workflows get their instance ID
 `mirror`           what kopf watches, read through on demand
 `recorder`         Events for people
 `election`         the Lease: who may write, and until when

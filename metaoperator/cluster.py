@@ -18,13 +18,15 @@ from kubernetes.aio import client as kubernetes_client
 from kubernetes.aio import config as kubernetes_config
 
 from metaoperator import __version__
-from metaoperator.core import answers, names
+from metaoperator.core import answers, names, rules
 from metaoperator.core.errors import ConfigError, Conflict, Gone, RetryableError, Unauthorized
 from metaoperator.core.model import CRD, Kind, Manifest, Ref
+from metaoperator.core.rules import Right
 from metaoperator.gate import Gate, shut
 
 _METADATA: Final = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,application/json"
 _PAGE: Final = 500
+_REVIEWS: Final = "/apis/authorization.k8s.io/v1"
 
 RECURSION_LIMIT: Final = 60_000
 """For a process that reads objects: the API server takes values that are nested 10,000 levels deep."""
@@ -161,6 +163,14 @@ class Cluster:
     async def server_version(self) -> Manifest:
         """Read what the API server says of itself."""
         return await self._call("GET", "/version")
+
+    async def may(self, right: Right, *, account: str, account_namespace: str) -> bool:
+        """Ask whether a ServiceAccount has a right: a question, of which nothing is stored."""
+        asked = rules.review(right, account=account, account_namespace=account_namespace)
+        path, kind = f"{_REVIEWS}/subjectaccessreviews", "application/json"
+        async with _within(f"POST {path}", self._timeout):
+            answer, _ = await self._request("POST", path, {}, asked, kind, kind)
+        return bool((answer.get("status") or {}).get("allowed"))
 
     async def serves(self, kind: Kind) -> bool:
         """Tell whether a kind is served at this version."""

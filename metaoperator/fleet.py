@@ -10,6 +10,7 @@ from typing import Any, Final
 from metaoperator import informer
 from metaoperator.cluster import Cluster, Selection
 from metaoperator.core import health, names, ownership, shard
+from metaoperator.core.foreign import Foreign
 from metaoperator.core.model import (
     CHILD_KINDS,
     DEPLOYMENT,
@@ -24,6 +25,7 @@ from metaoperator.core.model import (
     WorkCount,
 )
 from metaoperator.informer import Informer
+from metaoperator.surroundings import Surroundings
 
 WORK_DELAY: Final = 2.0
 """Seconds that changes of Workflows are gathered for before a namespace is looked at."""
@@ -73,11 +75,12 @@ class Fleet:
         ask: Callable[[str, float], None],
         *,
         opted_in: Callable[[str], bool],
+        everyone: Callable[[], Collection[str]] = tuple,
         namespace: str = "",
     ) -> None:
         """`kinds` are those that template sets declare; what children live on is watched besides.
 
-        With a `namespace`, nothing outside of it is looked at.
+        With a `namespace`, no child outside of it is looked at.
 
         Workflows and Leases of namespaces that are neither `opted_in` nor hold anything of ours are nobody's news.
         """
@@ -107,7 +110,7 @@ class Fleet:
             cluster,
             # Node heartbeats are most of a cluster's Leases; no child lives there.
             Selection(kind=LEASE, field_selector="metadata.namespace!=kube-node-lease", namespace=namespace),
-            project=_child_lease,
+            project=_controllers_lease,
             changed=self._lease_changed,
         )
         self.workflows = Informer(
@@ -117,9 +120,15 @@ class Fleet:
             changed=self._work_changed,
         )
 
+        self.around = Surroundings(cluster, ask, leads=self._leads, everyone=everyone)
+
     @property
     def informers(self) -> tuple[Informer, ...]:
-        """Every informer, for running and for probes."""
+        """Every informer, for probes."""
+        return (*self._own, *self.around.informers)
+
+    @property
+    def _own(self) -> tuple[Informer, ...]:
         return (*self.objects.values(), self.pods, self.leases, self.workflows)
 
     @property
@@ -129,8 +138,8 @@ class Fleet:
 
     @property
     def synced(self) -> bool:
-        """Tell whether every store of the base holds a whole list."""
-        return all(each.synced for each in self.base)
+        """Tell whether every store of the base holds a whole list, and what is around the children was judged."""
+        return all(each.synced for each in self.base) and self.around.known
 
     def unseen(self, kinds: Collection[Kind]) -> dict[Kind, str]:
         """Say of each of these kinds that cannot be watched why not, and what to do."""
@@ -146,11 +155,12 @@ class Fleet:
 
     def runs(self) -> list[Coroutine[Any, Any, None]]:
         """Hand out what has to run: the informers and the watch over Leases."""
-        return [*(each.run() for each in self.informers), self._watch_leases()]
+        return [*(each.run() for each in self._own), *self.around.runs(), self._watch_leases()]
 
     async def read_once(self) -> None:
         """Fill every store without watching; what may not be read stays unsynced, and says why."""
-        await asyncio.gather(*(each.read_once() for each in self.informers))
+        await asyncio.gather(*(each.read_once() for each in self._own))
+        await self.around.read_once()
 
     def marked_namespaces(self) -> frozenset[str]:
         """Name the namespaces that hold anything with our label."""
@@ -201,6 +211,7 @@ class Fleet:
         if after is None:
             self._moved.pop(key, None)
             self._stale.discard(key)
+            self.around.foreigners.look()
             self._ask_if_ours(ref.namespace, 0.0)
             return
         now = asyncio.get_running_loop().time()
@@ -209,7 +220,15 @@ class Fleet:
         moved_hands = before is None or before["spec"].get("holderIdentity") != after["spec"].get("holderIdentity")
         if moved_hands or key in self._stale:
             self._stale.discard(key)
+            self.around.foreigners.look()
             self._ask_if_ours(ref.namespace, 0.0)
+
+    def _leads(self, found: Foreign) -> bool:
+        """Tell whether a controller's Lease moves, held by none of our pods."""
+        lease = self._lease(found.lease.namespace, found.lease.name)
+        if lease is None or lease.age > lease.duration or not lease.holder:
+            return False
+        return self.pods.get(found.lease.namespace, lease.holder) is None
 
     def _ask_if_ours(self, namespace: str, delay: float) -> None:
         if self._opted_in(namespace) or (namespace not in self._strangers and self._holds(namespace)):
@@ -226,6 +245,7 @@ class Fleet:
                 lease = self._lease(namespace, name)
                 if lease is not None and lease.age > lease.duration and (namespace, name) not in self._stale:
                     self._stale.add((namespace, name))
+                    self.around.foreigners.look()
                     self._ask_if_ours(namespace, 0.0)
 
     def _lease(self, namespace: str, name: str) -> LeaseView | None:
@@ -242,10 +262,10 @@ class Fleet:
         )
 
 
-def _child_lease(live: Manifest) -> Manifest | None:
-    """Keep only Leases that Argo could have made for a child, and of those what tells who leads since when."""
+def _controllers_lease(live: Manifest) -> Manifest | None:
+    """Keep only Leases that Argo could have made for a controller, and of those what tells who leads since when."""
     meta, spec = live["metadata"], live.get("spec") or {}
-    if not meta["name"].startswith(f"{names.WORKFLOW_CONTROLLER}-"):
+    if meta["name"] != names.WORKFLOW_CONTROLLER and not meta["name"].startswith(f"{names.WORKFLOW_CONTROLLER}-"):
         return None
     return {
         "apiVersion": live["apiVersion"],

@@ -63,6 +63,7 @@ class Informer:
         self._read_timeout = read_timeout
         self._absent_pause = absent_pause
         self._synced = asyncio.Event()
+        self._was_absent = asyncio.Event()
         self._texts: dict[str, dict[str, tuple[int, str]]] = {}
         self._version = ""
         self._highest = 0
@@ -76,6 +77,10 @@ class Informer:
     async def wait_synced(self) -> None:
         """Return once `synced`."""
         await self._synced.wait()
+
+    async def wait_absent(self) -> None:
+        """Return once the kind was found not to be installed."""
+        await self._was_absent.wait()
 
     # ---- reading
 
@@ -212,6 +217,7 @@ class Informer:
         if not self.kind_missing:
             log.warning("kind is not installed", extra={"selection": str(self.selection), "error": str(gone)})
         self.kind_missing = True
+        self._was_absent.set()
         self._version = ""
         self._heard()
         for namespace, texts in list(self._texts.items()):

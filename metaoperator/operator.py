@@ -54,7 +54,13 @@ class Operator:
                 log.error("template set cannot be used", extra={"set": name, "error": str(program)})
         self._mirror = Mirror(self._cluster, self._changed)
         self._worker = Worker(self._reconcile, may_run=self._may_run, width=settings.workers)
-        self._fleet = Fleet(self._cluster, _kinds(self._programs), self._worker.ask, opted_in=self._mirror.is_opted_in)
+        self._fleet = Fleet(
+            self._cluster,
+            _kinds(self._programs),
+            self._worker.ask,
+            opted_in=self._mirror.is_opted_in,
+            everyone=self._mirror.opted_in,
+        )
         self._reconciler = Reconciler(
             self._cluster,
             self._mirror,

@@ -142,6 +142,8 @@ async def of(cluster: Rehearsal, name: str, assumed: Assumed, settings: Settings
     notes = await pretence.set_up(cluster, live, assumed, ours=ours, own_namespace=settings.namespace)
     if fleet.workflows.refused:
         notes.append(f"unfinished Workflows are not counted: {fleet.workflows.refused}")
+    if unseen := fleet.around.foreigners.deployments.refused:
+        notes.append(f"other workflow-controllers are not known: {unseen}")
     actor = _Noting(cluster, fleet)
     reconciler = Reconciler(
         cluster,

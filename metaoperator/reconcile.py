@@ -133,6 +133,7 @@ class Reconciler:
         ignored: Sequence[Ignored] = ()
         stalled: Note | None = None
         paused = bool(wfc["spec"].get("paused"))
+        remark: Note | None = None
         try:
             if instance != shard.instance_id(namespace):
                 raise Stalled(
@@ -140,6 +141,7 @@ class Reconciler:
                     f"spec.instanceID is {instance}, but Workflows here are stamped "
                     f"with {shard.instance_id(namespace)}: delete this object, and it is made anew with that ID",
                 )
+            remark = self._fleet.around.check(namespace.name, instance)
             desired, ignored = await self._desired(namespace, template, wfc)
             await self._row.spec_found(namespace, wfc, desired)
         except Stalled as exc:
@@ -171,7 +173,7 @@ class Reconciler:
             verdict,
             stalled=stalled,
             reconciling=reconciling,
-            remark=publish.PAUSED if paused else None,
+            remark=publish.PAUSED if paused else remark,
             revision=desired.revision if desired else "",
             version=desired.version if desired else "",
             seen=seen,

@@ -12,8 +12,9 @@ from typing import Any, Final
 
 import yaml
 
-from metaoperator.core import names
-from metaoperator.core.model import CONFIG_MAP, POD, Manifest, Ref
+from metaoperator.core import shard
+from metaoperator.core.model import CONFIG_MAP, LEASE, POD, Manifest, Ref
+from metaoperator.core.rules import Right
 
 PROGRAM: Final = "workflow-controller"
 CONFIGURATION: Final = "workflow-controller-configmap"
@@ -43,14 +44,21 @@ _NOTHING: Final = frozenset({"", "~", "null", "Null", "NULL"})
 class Foreign:
     """One controller that is not ours. `sees` is empty for all namespaces, `instance_id` for Workflows without one.
 
-    `unsure` says what of it could not be told; it is then judged by the most that it may be.
+    `home` is where its Lease and its ConfigMap are. `unsure` says what of it could not be told; it is then judged by
+    the most that it may be.
     """
 
     ref: Ref
     instance_id: str
     sees: str
     replicas: int
+    home: str = ""
     unsure: str = ""
+
+    @property
+    def lease(self) -> Ref:
+        """Name the Lease by which its pods elect a leader, unless they are told not to."""
+        return Ref(LEASE, self.home or self.ref.namespace, shard.lease_name(self.instance_id))
 
     def __str__(self) -> str:
         which = f"instance ID {self.instance_id}" if self.instance_id else "no instance ID"
@@ -69,7 +77,13 @@ class Started:
     sees: str
     configuration: Ref | None
     replicas: int
+    account: str
     unsure: str = ""
+
+    @property
+    def needs(self) -> Right:
+        """Name the right without which it can do nothing: it lists what it watches, or waits for ever."""
+        return Right(self.sees, "argoproj.io", "workflows", "", "list")
 
 
 class _UntoldError(Exception):
@@ -82,7 +96,7 @@ def started(workload: Manifest) -> tuple[Started, ...]:
     ref = Ref.of(workload)
     pod = spec if ref.kind == POD else (spec.get("template") or {}).get("spec") or {}
     return tuple(
-        _started(ref, container, replicas(workload))
+        _started(ref, container, replicas(workload), account=str(pod.get("serviceAccountName") or "default"))
         for container in pod.get("containers") or ()
         if _runs_a_controller(container)
     )
@@ -113,14 +127,9 @@ def judge(how: Started, configuration: Manifest | None, *, unread: str = "") -> 
         except (yaml.YAMLError, ValueError, RecursionError) as exc:
             doubt = f"{how.configuration} cannot be read: {' '.join(str(exc).split()) or type(exc).__name__}"
             instance = only = ""
-    return Foreign(ref=how.ref, instance_id=instance, sees=how.sees or only, replicas=how.replicas, unsure=doubt)
-
-
-def of_lease(lease: Ref) -> Foreign:
-    """Judge a controller of which only its Lease can be seen: its name holds the ID, and nothing says what it sees."""
-    instance = lease.name.removeprefix(names.WORKFLOW_CONTROLLER).removeprefix("-")
+    home = how.configuration.namespace if how.configuration is not None else how.ref.namespace
     return Foreign(
-        ref=lease, instance_id=instance, sees="", replicas=1, unsure="the pod that holds the Lease cannot be seen"
+        ref=how.ref, instance_id=instance, sees=how.sees or only, replicas=how.replicas, home=home, unsure=doubt
     )
 
 
@@ -140,7 +149,7 @@ def _is_program(word: str) -> bool:
     return word.rpartition("/")[2] == PROGRAM
 
 
-def _started(ref: Ref, container: Mapping[str, Any], wanted: int) -> Started:
+def _started(ref: Ref, container: Mapping[str, Any], wanted: int, *, account: str) -> Started:
     try:
         environment = _environment(container, ref.namespace)
         flags = _flags(_arguments(container, environment))
@@ -152,10 +161,10 @@ def _started(ref: Ref, container: Mapping[str, Any], wanted: int) -> Started:
         sees = ""
         if namespaced in _TRUE:
             sees = _setting(flags, ("--managed-namespace",), environment, "ARGO_MANAGED_NAMESPACE") or home
-        return Started(ref=ref, sees=sees, configuration=Ref(CONFIG_MAP, home, name), replicas=wanted)
+        return Started(ref=ref, sees=sees, configuration=Ref(CONFIG_MAP, home, name), replicas=wanted, account=account)
     except _UntoldError as exc:
         doubt = f"how it is started cannot be told ({exc})"
-        return Started(ref=ref, sees="", configuration=None, replicas=wanted, unsure=doubt)
+        return Started(ref=ref, sees="", configuration=None, replicas=wanted, account=account, unsure=doubt)
 
 
 def _arguments(container: Mapping[str, Any], environment: Mapping[str, str | None]) -> list[str]:

@@ -34,6 +34,9 @@ ARGO_API_VERSION: Final = "argoproj.io/v1alpha1"
 WORKFLOW_CONTROLLER: Final = "workflow-controller"
 """Name of the WorkflowController object, of the child's Deployment, and prefix of the child's Lease."""
 
+STAMPING_POLICY: Final = "metaoperator-instance-id"
+"""The MutatingAdmissionPolicy that puts instance IDs on; its binding has the same name."""
+
 OPERATOR_NAMESPACE: Final = "metaoperator"
 OPERATOR_ACCOUNT: Final = "metaoperator"
 OPERATOR_LEASE: Final = "metaoperator"
@@ -121,6 +124,10 @@ class Reason(StrEnum):
     QUOTA_EXCEEDED = "QuotaExceeded"
     OPERATOR_FORBIDDEN = "OperatorForbidden"
     ARGO_CRDS_MISSING = "ArgoCRDsMissing"
+    OVERLAP = "Overlap"
+    # Beside others
+    STAMPING_MISSING = "StampingMissing"
+    NEIGHBOUR = "Neighbour"
     # Leaving
     RETRYING = "Retrying"
     KIND_UNSEEN = "KindUnseen"

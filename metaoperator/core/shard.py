@@ -19,4 +19,4 @@ def only_shard(namespace: Namespace) -> Shard:
 
 def lease_name(instance: str) -> str:
     """Name the Lease of a child, as Argo builds it (argo-workflows `cmd/workflow-controller/main.go`)."""
-    return f"{names.WORKFLOW_CONTROLLER}-{instance}"
+    return f"{names.WORKFLOW_CONTROLLER}-{instance}" if instance else names.WORKFLOW_CONTROLLER

@@ -60,8 +60,9 @@ class Audit(list[Entry]):
         ]
 
     def writes(self) -> list[Entry]:
-        """Return the requests that could have changed something: no dry runs, refused ones included."""
-        return [entry for entry in self if entry.verb in WRITES and not entry.dry_run]
+        """Return the requests that could have changed something: no dry runs, no questions, refused ones included."""
+        written = [entry for entry in self if entry.verb in WRITES and not entry.dry_run]
+        return [entry for entry in written if entry.resource != "subjectaccessreviews"]
 
     def creations(self) -> list[Entry]:
         """Return the writes that made an object."""

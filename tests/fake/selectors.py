@@ -66,6 +66,15 @@ def fields(text: str | None) -> Predicate | None:
     return lambda obj: all((read(obj) == value) is wanted for read, wanted, value in terms)
 
 
+def only_name(text: str | None) -> str | None:
+    """Read the one name that a field selector asks for: a role that names objects allows such a list."""
+    for term in (text or "").split(","):
+        found = _EQUAL.match(term.strip())
+        if found and found["key"] == "metadata.name" and found["op"] != "!=":
+            return found["value"]
+    return None
+
+
 def _unknown_field(key: str) -> ApiError:
     only = ", ".join(f'"{name}"' for name in _FIELDS)
     return bad_request(f'"{key}" is not a known field selector: only {only}')

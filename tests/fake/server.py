@@ -228,6 +228,8 @@ class FakeApiServer:
         if user is None:
             return
         who, kind, space, name = self.authorizer, asked.kind, asked.namespace, asked.name
+        if not name and asked.verb in ("list", "watch", "deletecollection"):
+            name = selectors.only_name(asked.query.get("fieldSelector"))
         if kind.kind == "Namespace":
             space = name  # a Namespace counts as inside itself
         who.check(user, kind, asked.verb, space, name, asked.sub)

@@ -125,7 +125,8 @@ class World:
         self._replicas: list[Replica] = []
         for each in ("controllertemplates", "workflowcontrollers"):
             server.define(bundled(f"fleet/crds/{each}"))
-        server.create(bundled("fleet/priorityclass"))
+        for each in ("priorityclass", "instance-id-policy", "instance-id-policybinding"):
+            server.create(bundled(f"fleet/{each}"))
         self.namespace("metaoperator")
         self.template("default")
 

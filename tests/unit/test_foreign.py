@@ -257,14 +257,23 @@ def test_a_bare_word_is_text_only_where_go_yaml_reads_the_same_text(word: str) -
         assert found.unsure
 
 
-# Leases
+# Names and rights
 
 
-@pytest.mark.parametrize(("name", "instance"), [("workflow-controller", ""), ("workflow-controller-a-b", "a-b")])
-def test_a_lease_alone_tells_the_id(name: str, instance: str) -> None:
-    """Where the pod that holds it cannot be seen, its name is all there is: it may see every namespace."""
-    found = foreign.of_lease(Ref(LEASE, "team-a", name))
-    assert (found.instance_id, found.sees, found.replicas) == (instance, "", 1)
+@pytest.mark.parametrize(("instance", "name"), [("", "workflow-controller"), ("a-b", "workflow-controller-a-b")])
+def test_its_lease_is_named_as_argo_names_it(instance: str, name: str) -> None:
+    """By its ID, in its own namespace, wherever it works."""
+    made = Foreign(ref=Ref(DEPLOYMENT, "argo", "wc"), instance_id=instance, sees="team-a", replicas=1, home="home")
+    assert made.lease == Ref(LEASE, "home", name)
+    assert judged({"instanceID": instance}).lease == Ref(LEASE, HOME, name)
+
+
+def test_it_needs_to_list_workflows_where_it_looks() -> None:
+    """Without that right its cache never fills, and it does nothing at all."""
+    (wide,) = foreign.started(deployment(stock()))
+    (local,) = foreign.started(deployment(stock("--namespaced")))
+    assert (wide.needs.namespace, wide.needs.resource, wide.needs.verb) == ("", "workflows", "list")
+    assert (local.needs.namespace, local.account) == (HOME, "default")
 
 
 def test_a_controller_tells_what_it_is() -> None:

@@ -1,0 +1,74 @@
+"""What around a child decides whether it may be installed: other controllers, and the policy that stamps IDs."""
+
+import asyncio
+import random
+from collections.abc import Callable, Collection, Coroutine
+from typing import Any, Final
+
+from metaoperator.cluster import Cluster
+from metaoperator.core import names, overlap, serving
+from metaoperator.core.errors import Stalled
+from metaoperator.core.foreign import Foreign
+from metaoperator.core.model import DEPLOYMENT, Ref
+from metaoperator.core.serving import Controller
+from metaoperator.core.status import Note
+from metaoperator.foreigners import Foreigners
+from metaoperator.informer import Informer
+from metaoperator.stamping import Stamping
+
+SPREAD: Final = 0.05
+"""Seconds for each namespace over which looks are spread that one change of the cluster asks for."""
+
+
+class Surroundings:
+    """Asks for a look at each namespace concerned when anything of it changes."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        ask: Callable[[str, float], None],
+        *,
+        leads: Callable[[Foreign], bool],
+        everyone: Callable[[], Collection[str]],
+    ) -> None:
+        """`everyone` names the namespaces that are opted in."""
+        self._ask = ask
+        self._everyone = everyone
+        self.foreigners = Foreigners(cluster, leads, self._moved)
+        self.stamping = Stamping(cluster, lambda: self._moved({""}))
+
+    @property
+    def informers(self) -> tuple[Informer, ...]:
+        """Every informer, for probes."""
+        return (self.foreigners.deployments, *self.stamping.informers)
+
+    @property
+    def known(self) -> bool:
+        """Tell whether children can be judged by it."""
+        return self.foreigners.known and self.stamping.known
+
+    def runs(self) -> list[Coroutine[Any, Any, None]]:
+        """Hand out what has to run."""
+        return [*self.foreigners.runs(), *self.stamping.runs()]
+
+    async def read_once(self) -> None:
+        """Look without watching."""
+        await asyncio.gather(self.foreigners.read_once(), self.stamping.read_once())
+
+    def check(self, namespace: str, instance_id: str) -> Note | None:
+        """Say what a person should know of the child of a namespace; `Stalled` when it may not be there."""
+        mine = serving.child(Ref(DEPLOYMENT, namespace, names.WORKFLOW_CONTROLLER), instance_id, alive=True)
+        found = overlap.judge(mine, self.foreigners.controllers(), unstamped=self.stamping.lacks())
+        if found.stalled is not None:
+            raise Stalled(found.stalled.reason, found.stalled.message)
+        return found.remark
+
+    def servers(self, namespace: str, label: str | None) -> tuple[Controller, ...]:
+        """Name the living controllers, none of them ours, that act on what carries this label in a namespace."""
+        return serving.servers(namespace, label, self.foreigners.controllers())
+
+    def _moved(self, places: set[str]) -> None:
+        opted_in = self._everyone()
+        concerned = sorted(opted_in if "" in places else places.intersection(opted_in))
+        for name in concerned:
+            self._ask(name, random.uniform(0, SPREAD * len(concerned)))
