@@ -27,6 +27,7 @@ The map, top to bottom; imports point down and `make arch` checks it:
 `leave`            the way out: drain, remove
 `act`              carries out a plan
 `publish`          the status of a WorkflowController
+`strays`           Workflows that wait in vain
 `fleet`            what we watch of the children
 `surroundings`     what around a child decides whether it may be installed
 `foreigners`       workflow-controllers that are not ours

@@ -31,17 +31,21 @@ WORK_DELAY: Final = 2.0
 """Seconds that changes of Workflows are gathered for before a namespace is looked at."""
 WATCHDOG_SECONDS: Final = 2.0
 _MARKED: Final = f"{names.MANAGED_BY_LABEL}={names.MANAGED_BY}"
-_UNFINISHED: Final = f"{names.INSTANCE_ID_LABEL},{names.COMPLETED_LABEL}!=true"
+_UNFINISHED: Final = f"{names.COMPLETED_LABEL}!=true"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """What the API server last said of one namespace. `work` is `None` where Workflows cannot be seen."""
+    """What the API server last said of one namespace. `work` is `None` where Workflows cannot be seen.
+
+    `labels` are the instance IDs that unfinished Workflows there carry, whose ever they are; `None` for none at all.
+    """
 
     objects: Mapping[Ref, Manifest]
     pods: tuple[Manifest, ...]
     lease: LeaseView | None
     work: WorkCount | None
+    labels: frozenset[str | None] = frozenset()
 
     def ours(self, namespace_uid: str) -> dict[Ref, Manifest]:
         """Keep those objects that carry our whole mark."""
@@ -88,7 +92,7 @@ class Fleet:
         self._opted_in = opted_in
         self._moved: dict[tuple[str, str], float] = {}
         self._stale: set[tuple[str, str]] = set()
-        self._work: dict[tuple[str, str], Counter[bool]] = {}
+        self._work: dict[str, dict[str | None, Counter[bool]]] = {}
         self._strangers: set[str] = set()
         self.objects = {
             kind: Informer(
@@ -116,7 +120,7 @@ class Fleet:
         self.workflows = Informer(
             cluster,
             Selection(kind=WORKFLOW, label_selector=_UNFINISHED, metadata_only=True, namespace=namespace),
-            project=informer.labels_only,
+            project=informer.work,
             changed=self._work_changed,
         )
 
@@ -170,12 +174,18 @@ class Fleet:
         """Look at one namespace; nothing is sent."""
         objects = {Ref.of(live): live for each in self.objects.values() for live in each.within(namespace)}
         pods = tuple(pod for pod in self.pods.within(namespace) if health.belongs(pod, names.WORKFLOW_CONTROLLER))
-        work = self._work.get((namespace, instance_id), Counter())
+        work = self._work.get(namespace, {})
+        mine, unlabelled = work.get(instance_id or None, Counter()), work.get(None, Counter()) if instance_id else None
         return Observed(
             objects=objects,
             pods=pods,
             lease=self._lease(namespace, shard.lease_name(instance_id)),
-            work=None if self.workflows.kind_missing else WorkCount(running=work[True], pending=work[False]),
+            work=None
+            if self.workflows.kind_missing
+            else WorkCount(
+                running=mine[True], pending=mine[False], unlabelled=unlabelled.total() if unlabelled is not None else 0
+            ),
+            labels=frozenset(work),
         )
 
     def learn(self, live: Manifest) -> None:
@@ -199,11 +209,15 @@ class Fleet:
         for manifest, change in ((before, -1), (after, 1)):
             if manifest is not None:
                 labels = manifest["metadata"].get("labels") or {}
-                key = (ref.namespace, labels.get(names.INSTANCE_ID_LABEL, ""))
-                counts = self._work.setdefault(key, Counter())
+                counts = self._work.setdefault(ref.namespace, {}).setdefault(
+                    labels.get(names.INSTANCE_ID_LABEL), Counter()
+                )
                 counts[bool(labels.get(names.PHASE_LABEL))] += change
-                if not any(counts.values()):
-                    del self._work[key]
+        left = {label: counts for label, counts in self._work[ref.namespace].items() if any(counts.values())}
+        if left:
+            self._work[ref.namespace] = left
+        else:
+            del self._work[ref.namespace]
         self._ask_if_ours(ref.namespace, WORK_DELAY)
 
     def _lease_changed(self, ref: Ref, before: Manifest | None, after: Manifest | None) -> None:

@@ -40,9 +40,10 @@ async def read(cluster: Cluster, how: Started) -> Foreign | None:
         return foreign.judge(how, None, unread=f"{how.configuration} cannot be read: {exc}")
 
 
-async def listed(cluster: Cluster) -> AsyncIterator[Foreign]:
+async def listed(cluster: Cluster, namespace: str = "") -> AsyncIterator[Foreign]:
     """List every Deployment of the cluster that runs a controller, may do so, and does not carry our mark."""
-    async for page in cluster.list_pages(Selection(kind=DEPLOYMENT, label_selector=NOT_MARKED)):
+    selection = Selection(kind=DEPLOYMENT, label_selector=NOT_MARKED, namespace=namespace)
+    async for page in cluster.list_pages(selection):
         for item in page["items"]:
             live = {**item, "apiVersion": DEPLOYMENT.api_version, "kind": DEPLOYMENT.kind}
             for how in foreign.started(live):

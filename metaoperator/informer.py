@@ -302,10 +302,20 @@ def pod(live: Manifest) -> Manifest:
 
 
 def labels_only(live: Manifest) -> Manifest:
-    """Keep name and labels: enough to count Workflows."""
+    """Keep name and labels."""
     meta = live["metadata"]
     return {
         "apiVersion": live["apiVersion"],
         "kind": live["kind"],
         "metadata": {key: meta[key] for key in ("name", "namespace", "labels") if key in meta},
+    }
+
+
+def work(live: Manifest) -> Manifest:
+    """Keep of a Workflow what tells who has to serve it, since when, and whether anybody does."""
+    meta = live["metadata"]
+    labels = meta.get("labels") or {}
+    kept = {key: labels[key] for key in (names.INSTANCE_ID_LABEL, names.PHASE_LABEL) if key in labels}
+    return {
+        "metadata": {key: meta[key] for key in ("name", "uid", "creationTimestamp") if key in meta} | {"labels": kept}
     }

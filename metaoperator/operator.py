@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 
 import kopf
 from aiohttp import web
+from prometheus_client import REGISTRY
 
 from metaoperator import handlers, probes, sources
 from metaoperator.cluster import RECURSION_LIMIT, Cluster, Selection
@@ -69,6 +70,7 @@ class Operator:
             self._programs,
             settings,
         )
+        REGISTRY.register(probes.StrayWorkflows(self._reconciler.strays.counted))
         self._elector = Elector(
             self._cluster,
             Ref(LEASE, settings.namespace, names.OPERATOR_LEASE),

@@ -1,11 +1,15 @@
 """/healthz, /readyz and /metrics on one port."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from metaoperator.core.errors import ConfigError
+from metaoperator.core.names import Reason
+from metaoperator.core.strays import Found
 
 Check = Callable[[], list[str]]
 """Names what is wrong; empty when all is well."""
@@ -26,6 +30,26 @@ def application(*, healthy: Check, ready: Check) -> web.Application:
     made = web.Application()
     made.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz), web.get("/metrics", metrics)])
     return made
+
+
+class StrayWorkflows(Collector):
+    """Counts Workflows that wait in vain, by namespace; a namespace without any has no line."""
+
+    def __init__(self, read: Callable[[], Mapping[str, Found]]) -> None:
+        """`read` tells what was found last."""
+        self._read = read
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Make both families, in order."""
+        for name, told, reason in (
+            ("orphaned", "Unfinished Workflows that no living controller serves.", Reason.WORKFLOW_ORPHANED),
+            ("overdue", "Workflows that a ready controller has not taken up in time.", Reason.WORKFLOW_PENDING),
+        ):
+            family = GaugeMetricFamily(f"metaoperator_workflows_{name}", told, labels=["namespace"])
+            for namespace, found in sorted(self._read().items()):
+                if count := found.count(reason):
+                    family.add_metric([namespace], count)
+            yield family
 
 
 def _answer(faults: list[str]) -> web.Response:

@@ -16,6 +16,7 @@ from metaoperator.core.status import Note, View
 from metaoperator.fleet import Observed
 from metaoperator.mirror import Mirror
 from metaoperator.recorder import Recorder
+from metaoperator.strays import Seen
 
 log = logging.getLogger(__name__)
 
@@ -111,6 +112,7 @@ def view(
     stalled: Note | None = None,
     reconciling: Note | None = None,
     remark: Note | None = None,
+    strays: Seen | None = None,
     template: str = "",
     revision: str = "",
     version: str = "",
@@ -120,12 +122,17 @@ def view(
 ) -> View:
     """Compose what one look at a namespace tells; what is not known now stands as it was last published."""
     ours = {} if seen is None or namespace is None else seen.ours(namespace.uid)
+    strays = strays or Seen()
     return View(
         generation=wfc["metadata"]["generation"],
         verdict=verdict,
         stalled=stalled,
         reconciling=reconciling,
         remark=remark,
+        strays=strays.note,
+        overdue=strays.found.count(Reason.WORKFLOW_PENDING),
+        orphaned=strays.found.count(Reason.WORKFLOW_ORPHANED),
+        beside=strays.beside,
         template=template or published(wfc, "template"),
         revision=revision or published(wfc, "revision"),
         version=version or published(wfc, "version"),

@@ -36,6 +36,7 @@ from metaoperator.recent import Recent
 from metaoperator.recorder import Recorder
 from metaoperator.row import Row
 from metaoperator.settings import Settings
+from metaoperator.strays import Strays
 from metaoperator.templates import Templates
 
 log = logging.getLogger(__name__)
@@ -72,6 +73,7 @@ class Reconciler:
         self.templates = Templates(cluster, mirror, recorder, programs, wall_clock=wall_clock)
         self._publisher = publish.Publisher(cluster, mirror, recorder, wall_clock=wall_clock)
         self._row = Row(cluster, mirror, fleet)
+        self.strays = Strays(fleet, recorder, patience=settings.pending_seconds, wall_clock=wall_clock)
         self._leaver = Leaver(
             cluster,
             mirror,
@@ -96,6 +98,7 @@ class Reconciler:
                 return await self._refuse(name, raw, message)
             case optin.OptedOut():
                 assert found is not None
+                self.strays.forget(name)
                 return await self._leaver.leave(found)
             case optin.Served(template=template):
                 assert found is not None
@@ -108,6 +111,7 @@ class Reconciler:
         self._actor.forget(name)
         self._leaver.forget(name)
         self._row.forget(name)
+        self.strays.forget(name)
         self._recent.forget(name)
 
     async def _refuse(self, name: str, raw: Manifest | None, message: str) -> float | None:
@@ -163,6 +167,13 @@ class Reconciler:
                 message="the cluster has no Workflows: install Argo's CRDs (README, Install on your own cluster)",
             )
         verdict = health.assess(seen.deployment(namespace.uid), seen.pods, seen.lease, now=self._wall_clock())
+        strays = await self.strays.look(
+            namespace,
+            instance,
+            seen,
+            ready=verdict.health is names.Health.CURRENT,
+            alive=stalled is None or verdict.health is not names.Health.NOT_FOUND,
+        )
         reconciling: Note | None = None
         if outcome.later is not None and not isinstance(outcome.later, Conflict | NotLeading):
             reconciling = Note(reason=Reason.RETRYING, message=f"tried again by itself: {outcome.later}")
@@ -174,6 +185,7 @@ class Reconciler:
             stalled=stalled,
             reconciling=reconciling,
             remark=publish.PAUSED if paused else remark,
+            strays=strays,
             revision=desired.revision if desired else "",
             version=desired.version if desired else "",
             seen=seen,
@@ -189,7 +201,7 @@ class Reconciler:
             else RESYNC_SECONDS * (0.5 + random.random())
         )
         refused = self._actor.refusals.due(namespace.name, asyncio.get_running_loop().time())
-        return min(each for each in (again, verdict.again, refused, slow) if each is not None)
+        return min(each for each in (again, verdict.again, strays.again, refused, slow) if each is not None)
 
     async def _ensured(self, namespace: Namespace) -> Manifest:
         """Make sure of the row; when not even that may be, there is no status to tell it: an Event does."""

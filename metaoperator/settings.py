@@ -34,6 +34,9 @@ class Settings:
     workers: int = 16
     """`--workers`: namespaces that are worked on at the same time."""
 
+    pending_seconds: float = 600.0
+    """`--pending-seconds`: a Workflow that a ready child has not taken up for so long is told of."""
+
     timing: Timing = field(default_factory=Timing)
     """The operator's own Lease, in seconds: 15 to expire, 10 to renew, 2 between tries."""
 

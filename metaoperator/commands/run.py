@@ -40,6 +40,13 @@ from metaoperator.settings import Settings
     help="Namespaces that are worked on at the same time.",
 )
 @click.option(
+    "--pending-seconds",
+    default=600,
+    show_default=True,
+    type=click.IntRange(10, 86400),
+    help="A Workflow that a ready controller has not taken up for so long is told of.",
+)
+@click.option(
     "--log-level", default="info", show_default=True, type=click.Choice(["debug", "info", "warning", "error"])
 )
 @click.option("--log-format", type=click.Choice(["json", "text"]), help="Text on a terminal, otherwise JSON.")
@@ -51,6 +58,7 @@ def command(
     deny: Sequence[str],
     port: int,
     workers: int,
+    pending_seconds: int,
     log_level: str,
     log_format: str | None,
 ) -> None:
@@ -65,5 +73,6 @@ def command(
             deny=frozenset(deny),
             port=port,
             workers=workers,
+            pending_seconds=float(pending_seconds),
         )
     )

@@ -75,7 +75,11 @@ def row(name: str, namespace: Namespace | None, wfc: Manifest | None) -> dict[st
         if other.get("status") == "True":
             shown = other
             break
-    return _columns(name, ready["status"], shown["reason"], published, shown["message"])
+    message = shown["message"]
+    strays = condition(published, Condition.ORPHANED_WORKFLOWS)
+    if strays.get("status") == "True":
+        message = f"{message}; Workflows wait in vain: {strays['message']}"
+    return _columns(name, ready["status"], shown["reason"], published, message)
 
 
 def _columns(name: str, ready: str, reason: str, published: Mapping[str, Any], message: str) -> dict[str, str]:
@@ -89,5 +93,7 @@ def _columns(name: str, ready: str, reason: str, published: Mapping[str, Any], m
         "VERSION": published.get("version", ""),
         "RUNNING": str(work.get("running", "")),
         "PENDING": str(work.get("pending", "")),
+        "UNLABELLED": str(work.get("unlabelled", 0) if work else ""),
+        "IN VAIN": str(work.get("orphaned", 0) + work.get("overdue", 0) if work else ""),
         "MESSAGE": message,
     }

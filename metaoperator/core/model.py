@@ -159,10 +159,14 @@ class LeaseView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkCount:
-    """Unfinished Workflows that carry a namespace's instance ID: with a phase, and still without one."""
+    """Unfinished Workflows that carry a namespace's instance ID: with a phase, and still without one.
+
+    `unlabelled` ones carry none although the child has one: they are for other controllers.
+    """
 
     running: int = 0
     pending: int = 0
+    unlabelled: int = 0
 
     @property
     def unfinished(self) -> int:

@@ -28,6 +28,7 @@ SPEC_LOST_ANNOTATION: Final = f"{GROUP}/spec-lost"
 
 INSTANCE_ID_LABEL: Final = "workflows.argoproj.io/controller-instanceid"
 COMPLETED_LABEL: Final = "workflows.argoproj.io/completed"
+WORKFLOW_LABEL: Final = "workflows.argoproj.io/workflow"
 PHASE_LABEL: Final = "workflows.argoproj.io/phase"
 ARGO_API_VERSION: Final = "argoproj.io/v1alpha1"
 
@@ -79,6 +80,7 @@ class Condition(StrEnum):
     READY = "Ready"
     RECONCILING = "Reconciling"
     STALLED = "Stalled"
+    ORPHANED_WORKFLOWS = "OrphanedWorkflows"
 
 
 class Health(StrEnum):
@@ -128,6 +130,8 @@ class Reason(StrEnum):
     # Beside others
     STAMPING_MISSING = "StampingMissing"
     NEIGHBOUR = "Neighbour"
+    WORKFLOW_ORPHANED = "WorkflowOrphaned"
+    WORKFLOW_PENDING = "WorkflowPending"
     # Leaving
     RETRYING = "Retrying"
     KIND_UNSEEN = "KindUnseen"

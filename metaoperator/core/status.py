@@ -25,13 +25,20 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """All that one look at a namespace has to tell. A `remark` is told with a child that works and changes nothing."""
+    """All that one look at a namespace has to tell. A `remark` is told with a child that works and changes nothing.
+
+    `strays` tells of Workflows that wait in vain, `beside` who serves those without an instance ID.
+    """
 
     generation: int
     verdict: Verdict
     stalled: Note | None = None
     reconciling: Note | None = None
     remark: Note | None = None
+    strays: Note | None = None
+    overdue: int = 0
+    orphaned: int = 0
+    beside: str = ""
     template: str = ""
     revision: str = ""
     version: str = ""
@@ -55,6 +62,7 @@ def workflow_controller(view: View, previous: Mapping[str, Any], *, now: datetim
     elif verdict.health is Health.CURRENT:
         # A drain or a pause is what a person looks for in the REASON of a child that works.
         told = view.remark or view.reconciling or told
+        told = Note(reason=told.reason, message="; ".join(filter(None, (told.message, view.beside))))
     busy = view.reconciling if view.stalled is None else None  # kstatus reads the first of the two that is true
     if busy is None and view.stalled is None and verdict.health in {Health.IN_PROGRESS, Health.NOT_FOUND}:
         busy = told
@@ -65,6 +73,7 @@ def workflow_controller(view: View, previous: Mapping[str, Any], *, now: datetim
                 (Condition.READY, ready, told),
                 (Condition.RECONCILING, *_abnormal(busy)),
                 (Condition.STALLED, *_abnormal(view.stalled)),
+                *([(Condition.ORPHANED_WORKFLOWS, *_abnormal(view.strays))] if view.strays is not None else []),
             ],
             previous.get("conditions") or (),
             generation=view.generation,
@@ -78,7 +87,9 @@ def workflow_controller(view: View, previous: Mapping[str, Any], *, now: datetim
         "inventory": sorted(view.inventory),
     }
     if view.work is not None:
-        status["workflows"] = {"running": view.work.running, "pending": view.work.pending}
+        seldom = {"unlabelled": view.work.unlabelled, "orphaned": view.orphaned, "overdue": view.overdue}
+        counts = {"running": view.work.running, "pending": view.work.pending}
+        status["workflows"] = counts | {key: count for key, count in seldom.items() if count}
     return {key: value for key, value in status.items() if value not in ("", [])}
 
 

@@ -21,6 +21,15 @@ def install(world: World, namespace: str = "argo", *args: str, config: dict[str,
     """Install a workflow-controller by hand, with the rights that Argo's own manifests give it."""
     if world.server.get("Namespace", None, namespace) is None:
         world.namespace(namespace)
+    may_list(world, namespace, "argo")
+    world.make("ServiceAccount", namespace, "argo")
+    if config is not None:
+        world.make("ConfigMap", namespace, "workflow-controller-configmap", data=config)
+    deploy(world, namespace, *args)
+
+
+def may_list(world: World, namespace: str, account: str) -> None:
+    """Give a ServiceAccount what a cluster-wide controller cannot do without."""
     rules = [{"apiGroups": ["argoproj.io"], "resources": ["workflows"], "verbs": ["list", "watch"]}]
     api = "rbac.authorization.k8s.io/v1"
     role = {"apiVersion": api, "kind": "ClusterRole", "metadata": {"name": f"argo-{namespace}"}, "rules": rules}
@@ -29,14 +38,10 @@ def install(world: World, namespace: str = "argo", *args: str, config: dict[str,
         "kind": "ClusterRoleBinding",
         "metadata": {"name": f"argo-{namespace}"},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": f"argo-{namespace}"},
-        "subjects": [{"kind": "ServiceAccount", "name": "argo", "namespace": namespace}],
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
     }
     for each in (role, binding):
         world.server.create(each, manager="kubectl")
-    world.make("ServiceAccount", namespace, "argo")
-    if config is not None:
-        world.make("ConfigMap", namespace, "workflow-controller-configmap", data=config)
-    deploy(world, namespace, *args)
 
 
 def deploy(world: World, namespace: str, *args: str) -> None:

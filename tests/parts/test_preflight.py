@@ -18,6 +18,7 @@ from metaoperator.rehearsal import Rehearsal
 from metaoperator.settings import Settings
 from tests.fake import FakeApiServer
 
+from .test_overlap import may_list
 from .world import TOKEN, World
 
 APPS = "apps/v1"
@@ -180,6 +181,7 @@ def _controller(namespace: str, *args: str, config: dict[str, str] | None = None
             world.namespace(namespace)
         if config is not None:
             world.make("ConfigMap", namespace, "argo-config", data=config)
+        may_list(world, namespace, "default")
         labels = {"app": "argo"}
         container = {
             "name": "c",

@@ -51,6 +51,26 @@ class Served:
 
         self._do(do())
 
+    def object(self, body: dict[str, Any], *, status: dict[str, Any] | None = None) -> None:
+        """Create any object, with its status."""
+
+        async def do() -> None:
+            made = self.server.create(body)
+            if status is not None:
+                meta = made["metadata"]
+                self.server.patch(made["kind"], meta["namespace"], meta["name"], {"status": status}, sub="status")
+
+        self._do(do())
+
+    def patch_status(self, status: dict[str, Any]) -> None:
+        """Write the status of team-a's WorkflowController."""
+
+        async def do() -> None:
+            where = "WorkflowController", "team-a", names.WORKFLOW_CONTROLLER
+            self.server.patch(*where, {"status": status}, sub="status")
+
+        self._do(do())
+
     def stop(self) -> None:
         """End it."""
         self._do(self.server.__aexit__(None, None, None))
@@ -65,7 +85,7 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     made = Served(tmp_path)
     monkeypatch.setenv("KUBECONFIG", made.kubeconfig)
     yield made
-    written = [entry for entry in made.server.audit.writes() if entry.resource != "subjectaccessreviews"]
+    written = made.server.audit.writes()
     made.stop()
     assert written == []
 
@@ -177,3 +197,148 @@ def test_an_operator_elsewhere_is_warned_of(run: Run, served: Served) -> None:
     found = [row for row in rows if row["check"] == "operator's namespace"]
     assert [row["result"] for row in found] == ["warning"] * 5
     assert all(row["cure"].startswith('sed -i.bak "s/') and "elsewhere" in row["cure"] for row in found)
+
+
+# explain
+
+
+ARGO = "argoproj.io/v1alpha1"
+
+
+def submit(served: Served, name: str, status: dict[str, Any] | None = None, **labels: str) -> None:
+    """Create a Workflow in team-a."""
+    meta = {"name": name, "namespace": "team-a", "labels": labels}
+    served.object({"apiVersion": ARGO, "kind": "Workflow", "metadata": meta, "spec": {}, "status": status or {}})
+
+
+def child(served: Served, ready: str = "True", reason: str = "Leading") -> None:
+    """Opt team-a in, as far as objects tell."""
+    served.namespace("team-a", **{names.OPT_IN_LABEL: "enabled"})
+    condition = {
+        "type": "Ready",
+        "status": ready,
+        "reason": reason,
+        "message": "so it is",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    status = {"instanceID": "team-a", "conditions": [condition], "inventory": ["Deployment/workflow-controller"]}
+    meta = {"name": names.WORKFLOW_CONTROLLER, "namespace": "team-a"}
+    body = {"apiVersion": names.API_VERSION, "kind": "WorkflowController", "metadata": meta, "spec": {}}
+    served.object(body, status=status)
+
+
+def test_a_workflow_that_runs_is_explained_with_0(run: Run, served: Served) -> None:
+    """Its controller by name; nothing to do."""
+    child(served)
+    submit(served, "w", {"phase": "Running"}, **{names.INSTANCE_ID_LABEL: "team-a"})
+    ran = run("explain", "workflow", "team-a/w")
+    assert (ran.code, ran.err) == (0, "")
+    assert [line.partition(":")[0] for line in ran.out.splitlines()] == [
+        "workflow",
+        "phase",
+        "instance ID",
+        "controller",
+        "Running",
+    ]
+    assert "Deployment/team-a/workflow-controller" in ran.out
+
+
+def test_a_workflow_that_waits_is_explained_with_1(run: Run, served: Served) -> None:
+    """Why, and what to do; the same for programs."""
+    child(served)
+    submit(served, "w", **{names.INSTANCE_ID_LABEL: "lost"})
+    ran = run("explain", "workflow", "team-a/w")
+    assert (ran.code, ran.err) == (1, "")
+    assert "NoController:" in ran.out
+    assert f"kubectl label workflow w --overwrite {names.INSTANCE_ID_LABEL}=team-a" in ran.out
+    told = run("explain", "workflow", "team-a/w", "-o", "json")
+    assert told.code == 1
+    found = json.loads(told.out)
+    assert (found["answer"], found["waits"], found["controllers"]) == ("NoController", True, [])
+    assert (found["instanceID"], found["notKnown"]) == ("lost", [])
+
+
+def test_a_controller_that_is_not_ready_explains_its_workflows(run: Run, served: Served) -> None:
+    """Its own reason and message, where the Workflow is asked about."""
+    child(served, "False", "PodFailing")
+    submit(served, "w", **{names.INSTANCE_ID_LABEL: "team-a"})
+    ran = run("explain", "workflow", "team-a/w")
+    assert ran.code == 1
+    assert "ControllerNotReady:" in ran.out
+    assert "PodFailing: so it is" in ran.out
+
+
+def test_a_foreign_controller_is_found_and_named(run: Run, served: Served) -> None:
+    """A cluster-wide one without an ID goes on with what has none."""
+    child(served)
+    rules = [{"apiGroups": ["argoproj.io"], "resources": ["workflows"], "verbs": ["list"]}]
+    rbac = "rbac.authorization.k8s.io"
+    served.namespace("argo")
+    served.object({"apiVersion": f"{rbac}/v1", "kind": "ClusterRole", "metadata": {"name": "argo"}, "rules": rules})
+    subjects = [{"kind": "ServiceAccount", "name": "default", "namespace": "argo"}]
+    role = {"apiGroup": rbac, "kind": "ClusterRole", "name": "argo"}
+    binding = {"apiVersion": f"{rbac}/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "argo"}}
+    served.object({**binding, "roleRef": role, "subjects": subjects})
+    meta = {"name": "workflow-controller-configmap", "namespace": "argo"}
+    served.object({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {}})
+    labels = {"app": "wc"}
+    pod = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "workflow-controller"}]}}
+    spec = {"selector": {"matchLabels": labels}, "template": pod}
+    served.object(
+        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "wc", "namespace": "argo"}, "spec": spec}
+    )
+    submit(served, "w", {"phase": "Running"})
+    ran = run("explain", "workflow", "team-a/w")
+    assert ran.code == 0
+    assert "Deployment/argo/wc (no instance ID, all namespaces)" in ran.out
+
+
+def test_what_may_not_be_read_is_told_and_left_out(run: Run, served: Served) -> None:
+    """A tenant reads its own namespace: the answer holds as far as it goes, and says how far."""
+    child(served)
+    submit(served, "w", **{names.INSTANCE_ID_LABEL: "lost"})
+    served.server.faults.answer(403, resource="deployments", verb="list", times=10**6)
+    ran = run("explain", "workflow", "team-a/w", "-o", "json")
+    found = json.loads(ran.out)
+    assert (ran.code, found["answer"]) == (1, "NotKnown")
+    assert len(found["notKnown"]) == 2
+    submit(served, "mine", {"phase": "Running"}, **{names.INSTANCE_ID_LABEL: "team-a"})
+    ran = run("explain", "workflow", "team-a/mine")
+    assert ran.code == 0
+    assert "not known:" in ran.out
+
+
+def test_a_workflow_that_is_not_there_is_no_answer(run: Run, served: Served) -> None:
+    """Exit code 1, on standard error."""
+    served.namespace("team-a")
+    ran = run("explain", "workflow", "team-a/w")
+    assert (ran.code, ran.out, ran.err) == (1, "", "error: there is no Workflow team-a/w\n")
+
+
+@pytest.mark.parametrize("name", ["w", "team-a/", "/w", "team-a/w/x", "Team/w"])
+def test_a_name_that_is_none_is_a_wrong_call(run: Run, served: Served, name: str) -> None:
+    """Before anything is asked."""
+    ran = run("explain", "workflow", name)
+    assert (ran.code, ran.out) == (2, "")
+    assert "names no Workflow" in ran.err or "is no name of a namespace" in ran.err
+
+
+def test_the_table_shows_what_others_serve_and_what_waits_in_vain(run: Run, served: Served) -> None:
+    """Counts in columns of their own, and the cause in the message."""
+    child(served)
+    live = served.server.get("WorkflowController", "team-a", names.WORKFLOW_CONTROLLER)
+    assert live is not None
+    strays = {
+        "type": "OrphanedWorkflows",
+        "status": "True",
+        "reason": "WorkflowOrphaned",
+        "message": "such as Workflow w: nobody",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    work = {"running": 1, "pending": 2, "unlabelled": 3, "orphaned": 4, "overdue": 1}
+    conditions = [*live["status"]["conditions"], strays]
+    served.patch_status({"conditions": conditions, "workflows": work, "observedGeneration": 1})
+    ran = run("status", "-o", "json")
+    (shown,) = json.loads(ran.out)
+    assert (shown["UNLABELLED"], shown["IN VAIN"], shown["READY"]) == ("3", "5", "True")
+    assert shown["MESSAGE"] == "so it is; Workflows wait in vain: such as Workflow w: nobody"

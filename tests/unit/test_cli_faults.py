@@ -24,6 +24,7 @@ WITH_CLUSTER = (
     ["diff", "team-a"],
     ["diff", "--all"],
     ["preflight", "team-a"],
+    ["explain", "workflow", "team-a/w"],
 )
 WITH_NAMESPACE = (["render"], ["env"], ["diff"], ["preflight"], ["status", "-n"], ["run", "--deny"])
 WITH_VALUES = (
