@@ -205,6 +205,33 @@ async def test_what_no_role_allows_names_the_missing_rule(api: Api, namespace: s
     )
 
 
+async def test_a_right_on_one_name_is_one_to_list_and_watch_that_name(api: Api, namespace: str, nobody: str) -> None:
+    """A field selector on the name counts as that name; without it, or with another one, the list is refused."""
+    rule = {
+        "apiGroups": [""],
+        "resources": ["configmaps"],
+        "resourceNames": ["one"],
+        "verbs": ["get", "list", "watch"],
+    }
+    own = await api.get("ClusterRole", None, f"{namespace}-own")
+    await api.merge("ClusterRole", None, f"{namespace}-own", {"rules": [*own.body["rules"], rule]})
+
+    async def granted() -> bool:
+        with api.being(nobody):
+            return (await api.get("ConfigMap", namespace, fieldSelector="metadata.name=one")).code == 200
+
+    await eventually(granted)
+    with api.being(nobody):
+        whole = await api.get("ConfigMap", namespace)
+        other = await api.get("ConfigMap", namespace, fieldSelector="metadata.name=two")
+        none = await api.get("ConfigMap", namespace, fieldSelector="metadata.name!=one")
+    inside = f'in the namespace "{namespace}"'
+    told = f'User "{nobody}" cannot list resource "configmaps" in API group "" {inside}'
+    assert refused(whole) == f"configmaps is forbidden: {told}"
+    assert refused(other) == f'configmaps "two" is forbidden: {told}'
+    assert refused(none) == f"configmaps is forbidden: {told}"
+
+
 async def test_nobody_grants_what_they_do_not_hold(api: Api, namespace: str, nobody: str) -> None:
     """The sentence names each missing rule; the verb `bind` on the role makes it pass."""
     ref = {"apiGroup": RBAC, "kind": "ClusterRole", "name": f"{namespace}-more"}

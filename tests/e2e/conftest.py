@@ -28,6 +28,7 @@ ORDER = (
     "refused",
     "conflict_ends",
     "optout",
+    "overlap",
     "takeover",
     "killed",
     "uninstalled",

@@ -1,0 +1,223 @@
+"""A namespace opts in beside a cluster-wide workflow-controller without an ID that lives: two real controllers."""
+
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e import workflows
+from tests.e2e.local import INSTANCE_ID, MANIFESTS, Api, Kubectl, Object, condition, eventually
+from tests.e2e.namespaces import CHILD, Namespaces
+from tests.e2e.test_serving import METAOPERATOR
+
+ARGO = "e2e-argo"
+BESIDE = "e2e-beside"
+REFUSED = "e2e-unstamped"
+SAME = "e2e-same"
+FOREIGN = MANIFESTS / "foreign.yaml"
+POLICY = "manifests/fleet/instance-id-policy.yaml"
+WHO = f"Deployment/{ARGO}/workflow-controller"
+
+
+def deployment(image: str, executor: str) -> Object:
+    """Build the Deployment of Argo's own manifests, election on, with the image of this cluster."""
+    labels = {"app": "workflow-controller"}
+    identity = {
+        "name": "LEADER_ELECTION_IDENTITY",
+        "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}},
+    }
+    container = {
+        "name": "workflow-controller",
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["workflow-controller"],
+        "args": ["--executor-image", executor, "--executor-image-pull-policy", "IfNotPresent"],
+        "env": [identity],
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "workflow-controller", "namespace": ARGO},
+        "spec": {
+            "replicas": 1,
+            "strategy": {"type": "Recreate"},
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {
+                    "serviceAccountName": "argo",
+                    "terminationGracePeriodSeconds": 2,
+                    "containers": [container],
+                },
+            },
+        },
+    }
+
+
+@pytest.fixture(scope="module")
+def foreign(main: str, namespaces: Namespaces, kubectl: Kubectl, api: Api) -> Iterator[None]:
+    """Run a cluster-wide controller without an ID, and give the pods of BESIDE what its own executors need."""
+    namespaces.make(ARGO, BESIDE, REFUSED, SAME)
+    child = api.object("apps/v1/deployments", main, CHILD)
+    assert child is not None
+    container = child["spec"]["template"]["spec"]["containers"][0]
+    kubectl("apply", "--server-side", "-f", FOREIGN)
+    executor = container["image"].replace("workflow-controller", "argoexec")
+    kubectl("apply", "--server-side", "-f", "-", stdin=deployment(container["image"], executor))
+    kubectl(
+        "create", "rolebinding", "by-hand", "-n", BESIDE, "--clusterrole=metaoperator-workflow-executor-v1",
+        f"--serviceaccount={BESIDE}:default",
+    )  # fmt: skip
+    leads(api, "workflow-controller")
+    yield
+    kubectl("apply", "--server-side", "-f", POLICY)
+    kubectl("delete", "--ignore-not-found", "--wait=false", "-f", FOREIGN)
+    namespaces.remove(ARGO, BESIDE, REFUSED, SAME, wait=True)
+    stamped(kubectl, main)
+
+
+@pytest.fixture(scope="module")
+def main(namespaces: Namespaces) -> str:
+    """Have an opted-in namespace that is READY."""
+    namespaces.ready("e2e-main")
+    return "e2e-main"
+
+
+def leads(api: Api, lease: str) -> None:
+    """Wait until the foreign controller leads under a Lease of this name."""
+
+    def check() -> None:
+        live = api.object("coordination.k8s.io/v1/leases", ARGO, lease)
+        assert live is not None, f"no Lease {lease}"
+        pods = {pod["metadata"]["name"] for pod in api.objects("v1/pods", ARGO)}
+        assert live["spec"].get("holderIdentity") in pods
+
+    eventually(check)
+
+
+def stamped(kubectl: Kubectl, namespace: str) -> None:
+    """Wait until the API server stamps: it takes a moment to load a policy."""
+
+    def check() -> None:
+        manifest = workflows.one_step("probe")
+        made = kubectl.json("create", "--dry-run=server", "-n", namespace, "-f", "-", stdin=manifest)
+        assert made["metadata"].get("labels", {}).get(INSTANCE_ID) == namespace
+
+    eventually(check, seconds=60)
+
+
+def told(namespaces: Namespaces, name: str, ready: str, reason: str) -> str:
+    """Wait until a namespace tells this, and return its message."""
+
+    def check() -> str:
+        row = namespaces.row(name)
+        assert row is not None, f"{name} has no WorkflowController"
+        found = condition(row, "Ready")
+        assert (found.get("status"), found.get("reason")) == (ready, reason), dict(found)
+        return str(found["message"])
+
+    return eventually(check, seconds=90)
+
+
+def ran_once(api: Api, workflow: Object, owner: str | None) -> None:
+    """Hold that each step of a Workflow had one pod, and that the controller with this ID made it."""
+    meta = workflow["metadata"]
+    query = f"labelSelector=workflows.argoproj.io/workflow={meta['name']}"
+    pods = api.objects("v1/pods", meta["namespace"], query=query)
+    nodes = [node for node in workflow["status"]["nodes"].values() if node["type"] == "Pod"]
+    assert len(pods) == len(nodes)
+    assert {pod["metadata"]["labels"].get(INSTANCE_ID) for pod in pods} == {owner}
+    assert not [node for node in workflow["status"]["nodes"].values() if "pod deleted" in node.get("message", "")]
+
+
+def test_what_was_there_stays_with_the_other_controller_and_what_is_new_goes_to_the_child(
+    foreign: None, namespaces: Namespaces, kubectl: Kubectl, api: Api
+) -> None:
+    """Each ran once, under the controller that status and `explain` name; nothing was handed over."""
+    del foreign
+    done = workflows.succeeded(api, workflows.submit(kubectl, BESIDE, workflows.one_step("before")))
+    held = workflows.submit(kubectl, BESIDE, workflows.one_step("held", suspended=True))
+
+    def taken_up() -> None:
+        live = api.object(workflows.WORKFLOWS, BESIDE, "held")
+        assert live is not None
+        assert (live.get("status") or {}).get("phase"), "the cluster-wide controller has not seen it"
+
+    eventually(taken_up)
+    namespaces.label(BESIDE, "enabled")
+    namespaces.ready(BESIDE)
+
+    def counted() -> None:
+        row = namespaces.row(BESIDE)
+        assert row is not None
+        assert row["status"]["workflows"].get("unlabelled") == 1
+        assert WHO in condition(row, "Ready")["message"]
+
+    eventually(counted)
+    after = workflows.succeeded(api, workflows.submit(kubectl, BESIDE, workflows.one_step("after")))
+    assert after["metadata"]["labels"][INSTANCE_ID] == BESIDE
+    explained = subprocess.run(
+        [METAOPERATOR, "explain", "workflow", f"{BESIDE}/held"],
+        env=kubectl.environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert explained.returncode == 1, explained.stderr
+    assert WHO in explained.stdout
+    assert "Suspended:" in explained.stdout
+
+    kubectl("patch", "workflow", "held", "-n", BESIDE, "--type=merge", "-p", '{"spec":{"suspend":null}}')
+    resumed = workflows.succeeded(api, held)
+    ran_once(api, done, None)
+    ran_once(api, resumed, None)
+    ran_once(api, after, BESIDE)
+
+    def gone() -> None:
+        row = namespaces.row(BESIDE)
+        assert row is not None
+        assert "unlabelled" not in row["status"]["workflows"]
+        assert WHO not in condition(row, "Ready")["message"]
+
+    eventually(gone)
+
+
+def test_without_the_policy_nothing_is_installed_beside_it(
+    foreign: None, namespaces: Namespaces, kubectl: Kubectl, api: Api
+) -> None:
+    """A child that is there stays as it is; with the policy back, all goes on by itself."""
+    del foreign
+    before = api.object("apps/v1/deployments", BESIDE, CHILD)
+    assert before is not None
+    kubectl("delete", "-f", POLICY)
+    namespaces.label(REFUSED, "enabled")
+    message = told(namespaces, REFUSED, "False", "Overlap")
+    assert "MutatingAdmissionPolicy metaoperator-instance-id not there" in message
+    assert WHO in message
+    told(namespaces, BESIDE, "False", "Overlap")
+    assert not any(namespaces.objects(REFUSED).values())
+    after = api.object("apps/v1/deployments", BESIDE, CHILD)
+    assert after is not None
+    assert after["metadata"]["generation"] == before["metadata"]["generation"]
+    kubectl("apply", "--server-side", "-f", POLICY)
+    namespaces.ready(REFUSED)
+    namespaces.ready(BESIDE)
+
+
+def test_a_controller_with_the_namespaces_own_id_keeps_its_child_away(
+    foreign: None, namespaces: Namespaces, kubectl: Kubectl, api: Api
+) -> None:
+    """The ID is read from the ConfigMap when the controller restarts; without that controller the child comes."""
+    del foreign
+    patch = f'{{"data":{{"instanceID":"{SAME}"}}}}'
+    kubectl("patch", "configmap", "workflow-controller-configmap", "-n", ARGO, "--type=merge", "-p", patch)
+    kubectl("rollout", "restart", "deployment/workflow-controller", "-n", ARGO)
+    leads(api, f"workflow-controller-{SAME}")
+    namespaces.label(SAME, "enabled")
+    message = told(namespaces, SAME, "False", "Overlap")
+    assert f"instance ID {SAME}" in message
+    assert WHO in message
+    assert not any(namespaces.objects(SAME).values())
+    kubectl("delete", "deployment", "workflow-controller", "-n", ARGO, "--wait=true")
+    namespaces.ready(SAME)
