@@ -80,6 +80,7 @@ class Fleet:
         *,
         opted_in: Callable[[str], bool],
         everyone: Callable[[], Collection[str]] = tuple,
+        around: Surroundings | None = None,
         namespace: str = "",
     ) -> None:
         """`kinds` are those that template sets declare; what children live on is watched besides.
@@ -124,7 +125,7 @@ class Fleet:
             changed=self._work_changed,
         )
 
-        self.around = Surroundings(cluster, ask, leads=self._leads, everyone=everyone)
+        self.around = around or Surroundings(cluster, ask, leads=self._leads, everyone=everyone)
 
     @property
     def informers(self) -> tuple[Informer, ...]:
@@ -164,7 +165,8 @@ class Fleet:
     async def read_once(self) -> None:
         """Fill every store without watching; what may not be read stays unsynced, and says why."""
         await asyncio.gather(*(each.read_once() for each in self._own))
-        await self.around.read_once()
+        if not self.around.known:
+            await self.around.read_once()
 
     def marked_namespaces(self) -> frozenset[str]:
         """Name the namespaces that hold anything with our label."""

@@ -266,6 +266,8 @@ class Operator:
 
     def _unready(self) -> list[str]:
         faults = [f"not read yet: {each.selection}" for each in self._fleet.base if not each.synced]
+        if not self._fleet.around.known:
+            faults.append("not known yet: other workflow-controllers, and the stamping policy")
         return faults if self._kopf_ready.is_set() else [*faults, "kopf has not started yet"]
 
 

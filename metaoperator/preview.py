@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 from metaoperator import pretence, publish
 from metaoperator.act import Actor
@@ -26,6 +27,7 @@ from metaoperator.reconcile import Reconciler
 from metaoperator.recorder import Recorder
 from metaoperator.rehearsal import Rehearsal, Write
 from metaoperator.settings import Settings
+from metaoperator.surroundings import Surroundings
 
 AT_ONCE: Final = 8
 """So many namespaces are looked at together. Each asks for one thing at a time, so this is what an API server feels."""
@@ -169,10 +171,33 @@ async def of(cluster: Rehearsal, name: str, assumed: Assumed, settings: Settings
     )
 
 
+async def _around(cluster: Rehearsal) -> Surroundings:
+    """Look around once for all namespaces of one run: it is the whole cluster that is read."""
+
+    async def look() -> Surroundings:
+        found = Surroundings(cluster, lambda _name, _delay: None, leads=lambda _found: False, everyone=tuple)
+        await found.read_once()
+        return found
+
+    if cluster not in _LOOKED:
+        _LOOKED[cluster] = asyncio.ensure_future(look())
+    return await _LOOKED[cluster]
+
+
+_LOOKED: Final[WeakKeyDictionary[Rehearsal, asyncio.Future[Surroundings]]] = WeakKeyDictionary()
+
+
 async def _look(cluster: Rehearsal, name: str, assumed: Assumed) -> Fleet:
     programs = assumed.programs.values()
     kinds = frozenset().union(*(each.template_set.kinds for each in programs if isinstance(each, Program)))
-    fleet = Fleet(cluster, kinds, lambda _name, _delay: None, opted_in=lambda _name: True, namespace=name)
+    fleet = Fleet(
+        cluster,
+        kinds,
+        lambda _name, _delay: None,
+        opted_in=lambda _name: True,
+        around=await _around(cluster),
+        namespace=name,
+    )
     await fleet.read_once()
     if refused := [each.refused for each in fleet.objects.values() if each.refused]:
         raise Rejected("; ".join(sorted(refused)))

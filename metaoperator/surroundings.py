@@ -10,7 +10,6 @@ from metaoperator.core import names, overlap, serving
 from metaoperator.core.errors import Stalled
 from metaoperator.core.foreign import Foreign
 from metaoperator.core.model import DEPLOYMENT, Ref
-from metaoperator.core.serving import Controller
 from metaoperator.core.status import Note
 from metaoperator.foreigners import Foreigners
 from metaoperator.informer import Informer
@@ -62,10 +61,6 @@ class Surroundings:
         if found.stalled is not None:
             raise Stalled(found.stalled.reason, found.stalled.message)
         return found.remark
-
-    def servers(self, namespace: str, label: str | None) -> tuple[Controller, ...]:
-        """Name the living controllers, none of them ours, that act on what carries this label in a namespace."""
-        return serving.servers(namespace, label, self.foreigners.controllers())
 
     def _moved(self, places: set[str]) -> None:
         opted_in = self._everyone()
