@@ -10,7 +10,7 @@ from typing import Any, Final
 import jsonschema_rs
 
 from metaoperator import kept
-from metaoperator.core import kubernetes, strictyaml, values, versions
+from metaoperator.core import breadth, kubernetes, strictyaml, values, versions
 from metaoperator.core.errors import Problem, TemplateError
 from metaoperator.core.model import SECRET, Kind, Relation, TemplateSet
 from metaoperator.core.render import Program
@@ -21,6 +21,7 @@ _ABOUT_KEYS: Final = frozenset({"description", "kinds", "namespaceValues", "argo
 DATA_FILES: Final = (ABOUT, "values.yaml", "values.schema.json")
 _SCHEMA_SUFFIX: Final = ".schema.json"
 """Of further schemas, which values.schema.json may point into by their `$id`."""
+MAX_RELATIONS: Final = 100
 MAX_FILE_BYTES: Final = 1_500_000
 """What etcd takes of one object: a file that is longer is no template and no values."""
 
@@ -145,10 +146,13 @@ def _read(folder: Path) -> tuple[TemplateSet, jsonschema_rs.Validator]:
     further = [name for name in texts if name.endswith(_SCHEMA_SUFFIX) and name not in DATA_FILES]
     if further:
         parts = {name.removesuffix(_SCHEMA_SUFFIX): _data(folder.name, name, texts, problems) for name in further}
-        schema = {**schema, "$defs": {**(schema.get("$defs") or {}), **parts}}
+        known = schema.get("$defs")
+        schema = {**schema, "$defs": {**(known if isinstance(known, dict) else {}), **parts}}
     problems += _about_faults(folder.name, about)
     check = None
     try:
+        if folder.parent.resolve() != shipped().resolve():  # as long as compiling it: of ours, a test knows the answer
+            breadth.check(schema)
         check = values.validator(schema)
     except (ValueError, RecursionError) as exc:
         problems.append(Problem(where=f"{folder.name}/values.schema.json", what=f"not a JSON Schema: {exc}"))
@@ -196,17 +200,33 @@ def _data(set_name: str, name: str, texts: Mapping[str, str], problems: list[Pro
         problems.append(Problem(where=where, what="is missing"))
         return {}
     try:
-        value = json.loads(texts[name]) if name.endswith(".json") else strictyaml.load(texts[name])
+        value = (
+            json.loads(texts[name], object_pairs_hook=_unique)
+            if name.endswith(".json")
+            else strictyaml.load(texts[name])
+        )
     except strictyaml.StrictYamlError as exc:
         problems.append(Problem(where=where, line=exc.line, what=exc.what))
         return {}
     except json.JSONDecodeError as exc:
         problems.append(Problem(where=where, line=exc.lineno, what=exc.msg))
         return {}
+    except (ValueError, RecursionError) as exc:  # numbers and nesting beyond what Python reads; a key that stands twice
+        problems.append(Problem(where=where, what=str(exc)))
+        return {}
     if not isinstance(value, dict):
         problems.append(Problem(where=where, what="must hold a mapping"))
         return {}
     return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Build an object; of two equal keys the last would win in silence."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"duplicate key {next(key for key in found if keys.count(key) > 1)!r}")
+    return found
 
 
 def _about_faults(set_name: str, about: Mapping[str, Any]) -> Iterable[Problem]:
@@ -226,6 +246,8 @@ def _about_faults(set_name: str, about: Mapping[str, Any]) -> Iterable[Problem]:
     if "argoVersions" in about:
         yield from versions.faults(about["argoVersions"], where)
     relations = about.get("relations") or []
+    if isinstance(relations, list) and len(relations) > MAX_RELATIONS:
+        yield Problem(where=where, what=f"has {len(relations)} relations, over the limit of {MAX_RELATIONS}")
     if not isinstance(relations, list) or not all(map(_is_relation, relations)):
         yield Problem(
             where=where, what="relations must list what holds, at which path, otherwise and cure, each as text"
