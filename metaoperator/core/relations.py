@@ -1,7 +1,7 @@
 """Values that have to be right together, as a template set states them: a JSON Schema sees each value alone."""
 
 import re
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping
 from types import CodeType
 from typing import Any, Final
 
@@ -12,6 +12,8 @@ from metaoperator.core.errors import Problem
 from metaoperator.core.model import Relation
 
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+MAX_TOGETHER: Final = 4 * meter.MAX_STEPS
+"""Steps of all relations, when one of them fails and each is asked alone."""
 _CODE: Final = "relations"
 """Among the codes of a set's templates, whose names all end in .j2."""
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -39,22 +41,33 @@ class Relations:
             codes[_CODE] = env.compile(metered.expressions(env, [each.holds for each in relations]))
         self._all = env.template_class.from_code(env, codes[_CODE], env.make_globals(None))
 
-    def problems(self, values: Mapping[str, Any]) -> Iterator[Problem]:
+    def problems(self, values: Mapping[str, Any]) -> list[Problem]:
         """Tell each relation that the values, which satisfy the set's schema, break."""
         try:
-            answers = _answers(self._all, values)
+            with meter.metered({"values": values}):
+                answers = _answers(self._all, values)
         except Exception:  # noqa: BLE001 - which one it was, and what the others say, is found out below
             answers = None
+        found: list[Problem] = []
+        spent = 0
         for at, relation in enumerate(self._relations):
             try:
-                with meter.metered({"values": values}):
+                with meter.metered({"values": values}) as budget:
                     holds = bool(self._alone(relation, values) if answers is None else answers[metered.answer(at)])
             except Exception as exc:  # noqa: BLE001 - whatever an expression manages to raise is its own fault
                 fault = causes.problem(exc, "template.yaml")
-                yield Problem(where="template.yaml", what=f"relation {relation.holds!r}: {fault.what}")
-                continue
-            if not holds:
-                yield Problem(where=f"values.{relation.at}", what=relation.otherwise, cure=relation.cure)
+                found.append(Problem(where="template.yaml", what=f"relation {relation.holds!r}: {fault.what}"))
+            else:
+                if not holds:
+                    found.append(Problem(where=f"values.{relation.at}", what=relation.otherwise, cure=relation.cure))
+            spent += meter.MAX_STEPS - budget.left
+            if spent > MAX_TOGETHER:
+                what = (
+                    f"the relations do more than {MAX_TOGETHER} steps, those after {relation.holds!r} are not looked at"
+                )
+                found.append(Problem(where="template.yaml", what=what, cure="make them simpler"))
+                break
+        return found
 
     def _alone(self, relation: Relation, values: Mapping[str, Any]) -> Any:
         alone = self._env.from_string(metered.expressions(self._env, [relation.holds]))
@@ -63,7 +76,6 @@ class Relations:
 
 def _answers(compiled: jinja2.Template, values: Mapping[str, Any]) -> Mapping[str, Any]:
     context = compiled.new_context({"values": values})
-    with meter.metered({"values": values}):
-        for _ in compiled.root_render_func(context):
-            pass
+    for _ in compiled.root_render_func(context):
+        pass
     return context.vars

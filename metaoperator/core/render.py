@@ -21,6 +21,8 @@ from metaoperator.core.writing import digest, q
 TEMPLATE_SUFFIX: Final = ".yaml.j2"
 MAX_SET: Final = 512 * 1024
 """Characters of all templates of a set: Kubernetes keeps no more in one object, and compiling takes its time."""
+_UNCOMPILABLE: Final = (jinja2.TemplateSyntaxError, RecursionError, SyntaxError, ValueError, MemoryError)
+"""What templates are refused for: their own syntax, or Python's limits of nesting, blocks and digits."""
 _APPLY_LAST: Final = frozenset({"Deployment", "StatefulSet", "DaemonSet", "Job"})
 
 
@@ -50,17 +52,13 @@ class Program:
             raise TemplateError([Problem(where=template_set.name, what=what, cure="make two sets of it")])
         try:
             self._relations = relations.Relations(self._env, template_set.relations, codes)
-        except jinja2.TemplateSyntaxError as exc:
-            problems.append(Problem(where="template.yaml", what=f"relations: {exc.message}"))
+        except _UNCOMPILABLE as exc:
+            problems.append(Problem(where="template.yaml", what=f"relations: {_fault(exc, 'template.yaml').what}"))
         for name in sorted(template_set.files):
             try:
                 compiled = self._env.get_template(name)
-            except jinja2.TemplateSyntaxError as exc:
-                problems.append(causes.problem(exc, name))
-            except RecursionError:
-                problems.append(Problem(where=name, what="is nested too deeply"))
-            except (SyntaxError, ValueError, MemoryError) as exc:  # Python's own limits: blocks, digits of a number
-                problems.append(Problem(where=name, what=f"cannot be compiled: {exc}", cure="make it simpler"))
+            except _UNCOMPILABLE as exc:
+                problems.append(_fault(exc, name))
             else:
                 if name.endswith(TEMPLATE_SUFFIX) and not name.startswith("_"):
                     self._templates[name] = compiled
@@ -81,7 +79,7 @@ class Program:
     def effective(self, *, fleet: values.Values, namespace: values.Values) -> dict[str, Any]:
         """Merge the three layers of values; `ValuesError` tells every fault at once."""
         merged = values.effective(self.template_set, fleet=fleet, namespace=namespace, check=self._check)
-        if at_odds := list(self._relations.problems(merged)):
+        if at_odds := self._relations.problems(merged):
             raise ValuesError(at_odds)
         return merged
 
@@ -143,6 +141,14 @@ class Program:
             revision=digest("\n".join(map(q, documents)))[:10],
             version=str(merged.get("version", "")),
         )
+
+
+def _fault(exc: BaseException, name: str) -> Problem:
+    if isinstance(exc, jinja2.TemplateSyntaxError):
+        return causes.problem(exc, name)
+    if isinstance(exc, RecursionError):
+        return Problem(where=name, what="is nested too deeply")
+    return Problem(where=name, what=f"cannot be compiled: {exc}", cure="make it simpler")
 
 
 def mark(manifest: Manifest, namespace: Namespace) -> Manifest:

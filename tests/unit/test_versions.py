@@ -153,6 +153,31 @@ def test_each_relation_has_a_budget_of_its_own() -> None:
     assert f"relation {far.holds!r}: does more than" in str(only)
 
 
+def test_all_relations_together_end() -> None:
+    """Many that are dear are told after a few of them, and not in a minute."""
+    dear = Relation(holds="range(90000) | list | list | list | length < 0", at="a", otherwise="x")
+    with pytest.raises(ValuesError) as caught:
+        desired(template_set({"one.yaml.j2": object_text()}, relations=(dear,) * 90))
+    assert len(caught.value.problems) < 10
+    assert any("are not looked at" in str(each) for each in caught.value.problems)
+
+
+@pytest.mark.parametrize(
+    ("holds", "fault"), [("(" * 5000 + "1" + ")" * 5000, "nested too deeply"), ("9" * 5000, "cannot be compiled")]
+)
+def test_a_relation_that_is_too_much_is_a_fault_of_the_set(holds: str, fault: str) -> None:
+    """As with templates: Python's own limits are no traceback."""
+    with pytest.raises(TemplateError, match=rf"template\.yaml: relations: .*{fault}"):
+        Program(template_set(relations=(Relation(holds=holds, at="a", otherwise="x"),)))
+
+
+def test_a_set_has_some_relations_and_not_thousands(tmp_path: Path) -> None:
+    """Each one is compiled."""
+    each = "  - {holds: 'true', at: a, otherwise: x}\n"
+    with pytest.raises(TemplateError, match="has 101 relations, over the limit of 100"):
+        sources.template_set(write_set(tmp_path / "mine", template_yaml=f"{ABOUT}relations:\n{each * 101}"))
+
+
 def test_no_relation_sees_another_ones_value() -> None:
     """Not by any name that an expression can have."""
     rules = tuple(Relation(holds=f"{name} is not defined", at="a", otherwise="x") for name in ("result", "_0", "l_0_0"))
