@@ -5,10 +5,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from metaoperator.core import rules
-from metaoperator.core.model import ROLE_BINDING, Kind, Manifest
+from metaoperator.core.model import ROLE_BINDING, Kind, Manifest, Ref
 from metaoperator.core.rules import Right
 
 _RBAC: Final = "rbac.authorization.k8s.io"
+_ROLE: Final = Kind(ROLE_BINDING.api_version, "Role")
 _VERBS: Final = ("get", "list", "watch", "create", "patch", "delete")
 
 
@@ -26,10 +27,11 @@ def _of_kinds(kinds: Iterable[Kind]) -> Iterator[Right]:
 
 def _of_document(document: Manifest) -> Iterator[Right]:
     """RBAC lets nobody hand out more than they hold, unless they may bind that very role."""
-    role: Mapping[str, Any] = document.get("roleRef") or {}
-    if document["kind"] == ROLE_BINDING.kind and role.get("kind") == "ClusterRole":
+    kind = Ref.of(document).kind
+    role: Mapping[str, Any] = document["roleRef"] if kind == ROLE_BINDING else {}
+    if role.get("kind") == "ClusterRole":
         yield Right("", _RBAC, "clusterroles", str(role.get("name")), "bind")
-    if document["kind"] == "Role":
+    if kind == _ROLE:
         yield from rules.rights(document.get("rules") or ())
 
 

@@ -42,8 +42,7 @@ def inputs(manifest: Manifest) -> str:
 
     An account that is made anew changes a Deployment as other values do: that is our own doing, and nobody's edit.
     """
-    template = (manifest.get("spec") or {}).get("template") or {}
-    annotations = (template.get("metadata") or {}).get("annotations") or {}
+    annotations = paths.mapping(manifest, "spec", "template", "metadata", "annotations")
     return f"{rendered_digest(manifest)} {annotations.get(names.ACCOUNT_ANNOTATION, '')}"
 
 

@@ -23,6 +23,14 @@ _MERGED_LISTS: Final = frozenset(
 )  # fmt: skip
 
 
+def mapping(manifest: Manifest, *steps: str) -> Mapping[str, Any]:
+    """Find the mapping at a path; empty where something else stands on the way. Of a stranger's kind anything may."""
+    found: Any = manifest
+    for step in steps:
+        found = found.get(step) if isinstance(found, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
+
+
 def merge_key(field: str, items: Sequence[Any]) -> str | None:
     """Name the key that tells the items of a list apart, or `None` where the list is one value."""
     if field not in _MERGED_LISTS:

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import yaml
 
-from metaoperator.core import names, optin, shard, versions
+from metaoperator.core import names, optin, paths, shard, versions
 from metaoperator.core.errors import Problem, TemplateError, ValuesError
-from metaoperator.core.model import Desired, Manifest, Namespace, TemplateSet
+from metaoperator.core.model import DEPLOYMENT, Desired, Manifest, Namespace, Ref, TemplateSet
 from metaoperator.core.render import Program
 
 UID: Final = "00000000-0000-0000-0000-000000000000"
@@ -88,8 +88,9 @@ def _misread(program: Program, namespace: Namespace, desired: Desired) -> Iterat
 def _configurations(desired: Desired) -> set[str]:
     found: set[str] = set()
     for document in desired.documents:
-        pod = ((document.get("spec") or {}).get("template") or {}).get("spec") or {}
-        for container in pod.get("containers") or ():
+        if Ref.of(document).kind != DEPLOYMENT:
+            continue
+        for container in paths.mapping(document, "spec", "template", "spec").get("containers") or ():
             words = [*(container.get("command") or ()), *(container.get("args") or ())]
             if "workflow-controller" in words:
                 found |= {word.removeprefix("--configmap=") for word in words if str(word).startswith("--configmap=")}

@@ -1,11 +1,11 @@
 """The images of a child: which ones, and on how many nodes they are already."""
 
-from typing import Any, Final
+from typing import Final
 
 from metaoperator import sources
 from metaoperator.cluster import Selection
-from metaoperator.core import trial
-from metaoperator.core.model import Kind
+from metaoperator.core import paths, trial
+from metaoperator.core.model import DEPLOYMENT, Kind, Ref
 from metaoperator.core.render import Program
 from metaoperator.preflight.rows import Result, Row
 from metaoperator.pretence import Assumed
@@ -38,9 +38,10 @@ def _images(assumed: Assumed) -> list[str]:
     desired, _ = trial.run(program, trial.ORDINARY, trial.Layers(fleet=assumed.fleet_values or {}))
     found: set[str] = set()
     for document in desired.documents if desired is not None else ():
-        pod: Any = ((document.get("spec") or {}).get("template") or {}).get("spec") or {}
-        for container in pod.get("containers") or ():
-            found.add(str(container["image"]))
+        if Ref.of(document).kind != DEPLOYMENT:
+            continue
+        for container in paths.mapping(document, "spec", "template", "spec").get("containers") or ():
+            found |= {str(container["image"])} if container.get("image") else set()
             args = [str(each) for each in container.get("args") or ()]
             found |= {arg.removeprefix("--executor-image=") for arg in args if arg.startswith("--executor-image=")}
     return sorted(found)

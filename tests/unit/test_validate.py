@@ -211,6 +211,29 @@ def test_a_kind_that_nothing_renders_is_a_warning(run: Run, tmp_path: Path) -> N
     assert lines(run, folder, "--strict", code=0) == []
 
 
+STRANGE = {
+    "a list for a spec": "spec: [a]\n",
+    "a text for a spec": "spec: a\n",
+    "a text for a template": "spec: {template: a}\n",
+    "a list for a template": "spec: {template: {spec: [a], metadata: [b]}}\n",
+    "texts for containers": "spec: {template: {spec: {containers: [a], serviceAccountName: 1}}}\n",
+    "numbers for arguments": "spec: {template: {spec: {containers: [{args: 1, command: {a: b}}]}}}\n",
+    "a text for a role": "roleRef: a\nrules: b\nsubjects: c\n",
+    "a list for rules": "rules: [a]\nroleRef: [b]\n",
+    "a text for data": "data: a\nbinaryData: [b]\nselector: c\nports: d\n",
+}
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "RoleBinding", "Role", "ConfigMap", "Service", "Thing"])
+@pytest.mark.parametrize("rest", STRANGE.values(), ids=STRANGE)
+def test_a_strangers_kind_may_hold_anything(run: Run, tmp_path: Path, kind: str, rest: str) -> None:
+    """Also one that is called as one of Kubernetes' own is: its fields mean nothing to us."""
+    foreign = f"kinds: [{{apiVersion: example.com/v1, kind: {kind}}}]\n"
+    text = f"apiVersion: example.com/v1\nkind: {kind}\nmetadata:\n  name: one\n{rest}"
+    folder = write_set(tmp_path / "mine", template_yaml=foreign, one_yaml_j2=text)
+    assert not [line for line in lines(run, folder, code=0) if "error" in line]
+
+
 def test_rights_that_nobody_granted_are_noted_with_their_rules(run: Run, tmp_path: Path) -> None:
     """Kinds, Roles of its own and ClusterRoles that it binds; what the operator is installed with is no news."""
     rbac = "rbac.authorization.k8s.io"
