@@ -12,6 +12,8 @@ from metaoperator.core.kubernetes import Fault, Path
 from metaoperator.core.model import Kind, Manifest, Namespace, TemplateSet
 
 MAX_DOCUMENT_BYTES: Final = 900_000
+MAX_ROW: Final = 120
+"""Characters that are shown of a line at fault."""
 MAX_FAULTS: Final = 50
 """Of one document: nobody reads more at once, and a status has to hold them."""
 
@@ -123,6 +125,6 @@ def _yaml_cure(what: str) -> str:
 def _excerpt(text: str, line: int | None, around: int = 1) -> str:
     if line is None:
         return ""
-    rows = text.splitlines()
+    rows = [row if len(row) <= MAX_ROW else f"{row[:MAX_ROW]}…" for row in text.splitlines()]
     shown = range(max(1, line - around), min(len(rows), line + around) + 1)
     return "\n" + "\n".join(f"  {'>' if n == line else ' '} {n:4} | {rows[n - 1]}" for n in shown)

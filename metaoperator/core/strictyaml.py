@@ -11,6 +11,8 @@ from typing import Any, Final
 
 import yaml
 
+MAX_DEPTH: Final = 100
+"""Lists and mappings inside one another, whatever Python's own limit is: what reads them recurses."""
 _STR: Final = "tag:yaml.org,2002:str"
 
 
@@ -24,12 +26,19 @@ class StrictYamlError(ValueError):
 
 
 class _Loader(yaml.CSafeLoader):
+    _depth = 0
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - PyYAML's own protocol
 
     def construct_object(self, node: Any, deep: bool = False) -> Any:  # noqa: ARG002, FBT001, FBT002 - PyYAML's signature
         if node in self.constructed_objects:
             raise yaml.constructor.ConstructorError(None, None, "aliases are not allowed", node.start_mark)
-        return super().construct_object(node, deep=True)
+        if self._depth > MAX_DEPTH:
+            what = f"lists and mappings stand more than {MAX_DEPTH} deep in one another"
+            raise yaml.constructor.ConstructorError(None, None, what, node.start_mark)
+        self._depth += 1
+        found = super().construct_object(node, deep=True)
+        self._depth -= 1
+        return found
 
 
 def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Hashable, Any]:

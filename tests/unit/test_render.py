@@ -334,6 +334,13 @@ def test_a_fault_in_rendered_yaml_shows_the_lines_around_it() -> None:
     ]
 
 
+def test_a_long_line_at_fault_is_shown_by_its_beginning() -> None:
+    """A terminal and a condition have to hold it."""
+    told = problem(object_text("data: {a: " + "x" * 100_000 + ": [}\n"))
+    assert "rendered YAML" in told.what
+    assert len(told.what) < 1_000
+
+
 def test_an_object_that_is_rendered_twice_is_refused() -> None:
     """One would silently win over the other."""
     told = problem(template_set({"a.yaml.j2": object_text(), "b.yaml.j2": object_text("data: {a: b}\n")}))

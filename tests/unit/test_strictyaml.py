@@ -70,6 +70,8 @@ def test_a_scalar_is_what_a_person_means(written: str, read: Any) -> None:
         ("a: [1\n", 2, "expected ',' or ']'"),
         ('a: "\\ud800"\n', 1, "invalid Unicode"),
         ("[" * 5000, 1, "nesting"),
+        ("a:\n  " + "[" * 101 + "]" * 101, 2, "stand more than 100 deep in one another"),
+        ("a:\n  " + "{a: " * 400 + "1" + "}" * 400, 2, "stand more than 100 deep in one another"),
     ],
 )
 def test_what_is_refused_says_what_and_where(text: str, line: int, what: str) -> None:
