@@ -1,5 +1,6 @@
 """What a template raised, in words for a person: where in the templates, what, and what to do."""
 
+import dataclasses
 import re
 from typing import Final
 
@@ -10,6 +11,9 @@ from metaoperator.core import filters
 from metaoperator.core.errors import Problem
 from metaoperator.core.meter import OverBudget, Refused
 
+MAX_WHAT: Final = 400
+"""Characters of what a template raised: a text of its own may be in it."""
+_ADDRESS: Final = re.compile(r"<[^<>]{1,200} at 0x[0-9a-f]+>")
 _RAW: Final = "write it between {% raw %} and {% endraw %}, or as a value"
 ARGO: Final = frozenset(
     {"cronworkflow", "inputs", "item", "lastRetry", "node", "outputs", "pod", "retries", "steps", "tasks", "workflow"}
@@ -17,7 +21,18 @@ ARGO: Final = frozenset(
 
 
 def problem(exc: BaseException, file: str) -> Problem:
-    """Say for a person what a template raised, where in the templates, and what to do."""
+    """Say for a person what a template raised, where in the templates, and what to do. The same always reads alike."""
+    found = _problem(exc, file)
+    return dataclasses.replace(found, what=_brief(found.what))
+
+
+def _brief(what: str) -> str:
+    # Python names a function by where it lies in memory, and Jinja shows texts whole.
+    what = _ADDRESS.sub("a function", what)
+    return what if len(what) <= MAX_WHAT else f"{what[:MAX_WHAT]}…"
+
+
+def _problem(exc: BaseException, file: str) -> Problem:
     if isinstance(exc, jinja2.TemplateSyntaxError):
         what = exc.message or "syntax error"
         return Problem(where=exc.name or file, line=exc.lineno, what=what, cure=_syntax_cure(what))

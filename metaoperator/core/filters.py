@@ -36,11 +36,32 @@ def _indent(value: str, width: int | str = 4, first: bool = False, blank: bool =
     lines = text(value).splitlines()
     meter.text_of(len(value) + len(margin) * (len(lines) + 1))
     rows = [margin + line if (line or blank) and (first or at) else line for at, line in enumerate(lines)]
-    return _like(value, "\n".join(rows) + ("\n" if value.endswith("\n") else ""))
+    whole = "\n".join(rows) + ("\n" if value.endswith("\n") else "")
+    return whole if isinstance(width, str) and not isinstance(width, Made) else _like(value, whole)
 
 
 def _trim(value: str, chars: str | None = None) -> str:
-    return _like(value, text(value).strip(chars))
+    found = text(value)
+    _stripping(found, chars)
+    # What `q` wrote is safe by its quotes: without them it is whoever's text it was.
+    return _like(value, found.strip(chars)) if chars is None else found.strip(chars)
+
+
+def _stripping(value: str, chars: str | None = None) -> None:
+    """Pay for a search among `chars` at each end, which may lie at every letter."""
+    meter.text_of(len(value))
+    meter.current().spend(len(value) * len(chars or "") >> meter.TEXT_STEP)
+
+
+def _searching(value: str, wanted: str | None = None, *_: Any) -> None:
+    """Pay for a search from the end: Python compares the whole text at each letter, only forward it knows better."""
+    meter.current().spend(len(value) * len(wanted or "") >> meter.TEXT_STEP)
+
+
+def _letters(value: Any) -> None:
+    """Pay for the letters of a text that is gone over one by one."""
+    if isinstance(value, str):
+        meter.current().spend(len(value))
 
 
 def _like(one: str, other: str) -> str:
@@ -63,10 +84,12 @@ def _join(environment: jinja2.Environment, value: Any, d: str = "", attribute: s
 
 
 def _joined(between: str, value: Any) -> str:
+    _letters(value)
     parts = [text(part) for part in value]
     meter.text_of(sum(map(len, parts)) + len(between) * len(parts))
     whole = text(between).join(parts)
-    return Made(whole) if parts and all(isinstance(part, Made) for part in parts) and not between.strip() else whole
+    ours = all(isinstance(part, Made) for part in parts) and (isinstance(between, Made) or not between)
+    return Made(whole) if parts and ours else whole
 
 
 # Reckoning and lists
@@ -120,9 +143,9 @@ def kept(result: Any) -> Any:
     if isinstance(result, str):
         meter.text_of(len(result))
         return result
-    if result is None or isinstance(result, bool | float | jinja2.Undefined):
+    if result is None or isinstance(result, bool | jinja2.Undefined):
         return result
-    if isinstance(result, int):
+    if isinstance(result, int | float):
         return meter.number(result)
     if not isinstance(result, dict | list | tuple):
         result = list(result)
@@ -159,11 +182,49 @@ def _sorting(run: Callable[..., Any]) -> Callable[..., Any]:
     return paying
 
 
+def _over(run: Callable[..., Any]) -> Callable[..., Any]:
+    """Make what goes over items pay for letters as for items, and for each name on the way to an attribute."""
+    skip = 0 if getattr(run, "jinja_pass_arg", None) is None else 1
+
+    @functools.wraps(run)
+    def paying(*args: Any, **kwargs: Any) -> Any:
+        for each in (*args[skip:], *kwargs.values()):
+            _letters(each)
+        return run(*args, **kwargs)
+
+    return paying
+
+
+def _after(pay: Callable[..., None], run: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(run)
+    def paying(*args: Any, **kwargs: Any) -> Any:
+        pay(*args, **kwargs)
+        return run(*args, **kwargs)
+
+    return paying
+
+
 _JINJA: Final = jinja2.filters.FILTERS
 _AS_THEY_ARE: Final = (
-    "abs", "capitalize", "count", "d", "default", "filesizeformat", "first", "float", "int", "items", "last", "length",
-    "lower", "map", "reject", "rejectattr", "reverse", "select", "selectattr", "title", "truncate", "upper",
-    "urlencode", "wordcount",
+    "abs",
+    "capitalize",
+    "count",
+    "d",
+    "default",
+    "filesizeformat",
+    "first",
+    "float",
+    "int",
+    "items",
+    "last",
+    "length",
+    "lower",
+    "reverse",
+    "truncate",
+    "upper",
+)
+_BY_ITEM: Final = (
+    "map", "reject", "rejectattr", "select", "selectattr", "title", "urlencode", "wordcount",
 )  # fmt: skip
 _SORTING: Final = ("dictsort", "groupby", "max", "min", "sort", "unique")
 
@@ -171,16 +232,17 @@ FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
     name: paid(run)
     for name, run in {
         **{name: _JINJA[name] for name in _AS_THEY_ARE},
-        **{name: _sorting(_JINJA[name]) for name in _SORTING},
-        "batch": _batch,
+        **{name: _over(_JINJA[name]) for name in _BY_ITEM},
+        **{name: _sorting(_over(_JINJA[name])) for name in _SORTING},
+        "batch": _over(_batch),
         "indent": _indent,
-        "join": _join,
-        "list": _list,
+        "join": _over(_join),
+        "list": _over(_list),
         "replace": _replace,
         "round": _round,
-        "slice": _slice,
+        "slice": _over(_slice),
         "string": text,
-        "sum": _sum,
+        "sum": _over(_sum),
         "trim": _trim,
         "digest": _made(digest),
         "merge": values.merge,
@@ -199,11 +261,12 @@ _METHODS: Final[Mapping[type, Mapping[str, Callable[..., Any]]]] = {
         name: getattr(str, name)
         for name in (
             "capitalize", "casefold", "count", "endswith", "find", "index", "isalnum", "isalpha", "isdecimal",
-            "isdigit", "islower", "isnumeric", "isspace", "istitle", "isupper", "lower", "lstrip", "partition",
-            "removeprefix", "removesuffix", "rfind", "rindex", "rpartition", "rsplit", "rstrip", "split", "splitlines",
-            "startswith", "strip", "swapcase", "title", "upper",
+            "isdigit", "islower", "isnumeric", "isspace", "istitle", "isupper", "lower", "partition", "removeprefix",
+            "removesuffix", "split", "splitlines", "startswith", "swapcase", "title", "upper",
         )
     }
+    | {name: _after(_stripping, getattr(str, name)) for name in ("lstrip", "rstrip", "strip")}
+    | {name: _after(_searching, getattr(str, name)) for name in ("rfind", "rindex", "rpartition", "rsplit")}
     | {"join": _joined, "replace": _replace},
     dict: {name: getattr(dict, name) for name in ("get", "items", "keys", "values")},
     list: {name: getattr(list, name) for name in ("count", "index")},

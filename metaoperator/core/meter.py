@@ -5,6 +5,7 @@ what goes in and what comes out, *unfolded*: a list that holds another one a tho
 writing or comparing it costs that much.
 """
 
+import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -22,7 +23,8 @@ MAX_NESTING: Final = 100
 """Lists and mappings inside one another: what reads them recurses."""
 MAX_NUMBER: Final = 2**63
 _LISTS: Final = (list, tuple)
-_TEXT_STEP: Final = 6  # 64 characters are a step
+TEXT_STEP: Final = 6
+"""Of a text's length, in bits: 64 characters are a step."""
 
 
 class OverBudget(jinja2.exceptions.SecurityError):
@@ -74,7 +76,7 @@ class Meter:
             below: list[Any] = []
             for item in level:
                 if isinstance(item, str):
-                    self.left -= len(item) >> _TEXT_STEP
+                    self.left -= len(item) >> TEXT_STEP
                 elif isinstance(item, dict):
                     self.spend(2 * len(item))
                     below += item
@@ -106,7 +108,7 @@ def text_of(length: int) -> None:
     """Pay for a text before it is made."""
     if length > MAX_TEXT:
         raise OverBudget(f"makes a text of {length} characters, over the limit of {MAX_TEXT}")
-    current().spend(length >> _TEXT_STEP)
+    current().spend(length >> TEXT_STEP)
 
 
 def join(parts: Iterable[str]) -> str:
@@ -123,7 +125,9 @@ def join(parts: Iterable[str]) -> str:
 
 
 def number(value: Any) -> Any:
-    """Let a number through that is not beyond what 64 bits hold."""
+    """Let a number through that is finite, and not beyond what 64 bits hold."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise OverBudget("reckons with what is infinite, or no number")
     if isinstance(value, int) and not -MAX_NUMBER <= value <= MAX_NUMBER:
         raise OverBudget("reckons with a number beyond 64 bits")
     return value

@@ -17,6 +17,7 @@ import jinja2.compiler
 import jinja2.parser
 from jinja2 import nodes
 
+from metaoperator.core import meter
 from metaoperator.core.writing import Made
 
 MAX_SOURCE: Final = 128 * 1024
@@ -52,7 +53,7 @@ def parse(environment: jinja2.Environment, source: str, name: str | None, filena
     tree = nodes.Template(jinja2.parser.Parser(environment, source, name, filename).subparse(), lineno=1)
     change = _Change(name, filename)
     cost = change.below(tree, 0)
-    tree.body = [_order("enter", 1, nodes.Const(cost)), *tree.body, _order("leave", 1)]
+    tree.body = [_order("spend", 1, nodes.Const(cost + 20)), *tree.body]
     _answer_searches(tree, change.sought)
     return tree
 
@@ -117,6 +118,8 @@ class _Change:
             self._fail("is nested too deeply", node)
         if self._count > MAX_NODES:
             self._fail(f"holds more than {MAX_NODES} statements and expressions", node)
+        if isinstance(node, nodes.Const) and isinstance(node.value, int | float) and abs(node.value) > meter.MAX_NUMBER:
+            self._fail("holds a number beyond 64 bits", node)
         if isinstance(node, _SOUGHT):
             self.sought.append(node)
         cost = 1

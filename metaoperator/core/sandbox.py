@@ -6,7 +6,7 @@ the wall: templates are an administrator's.
 """
 
 import re
-from collections.abc import Collection, Iterable, MutableMapping
+from collections.abc import Collection, Iterable, Iterator, MutableMapping
 from types import CodeType
 from typing import Any, Final
 
@@ -62,6 +62,25 @@ def _place(roots: dict[str, Any], wanted: Any) -> str | None:
 class _Template(jinja2.Template):
     """A template whose import is rendered, and paid for, each time."""
 
+    @classmethod
+    def _from_namespace(
+        cls,
+        environment: jinja2.Environment,
+        namespace: MutableMapping[str, Any],
+        globals: MutableMapping[str, Any],  # noqa: A002 - Jinja's name
+    ) -> jinja2.Template:
+        found = super()._from_namespace(environment, namespace, globals)
+        root = found.root_render_func
+
+        def counted(*args: Any, **kwargs: Any) -> Iterator[str]:
+            now = meter.current()
+            now.enter()  # until the templates that it extends have ended, too
+            yield from root(*args, **kwargs)
+            now.leave()
+
+        found.root_render_func = counted
+        return found
+
     def _get_default_module(self, ctx: jinja2.runtime.Context | None = None) -> TemplateModule:
         self._module = None
         return super()._get_default_module(ctx)
@@ -84,6 +103,18 @@ class _Sandbox(jinja2.sandbox.ImmutableSandboxedEnvironment):
             self.codes[name] = super().compile(source, name, *args, **kwargs)
         return self.codes[name]
 
+    def _load_template(self, name: Any, globals: MutableMapping[str, Any] | None) -> jinja2.Template:  # noqa: A002 - Jinja's name
+        if not isinstance(name, str):
+            if isinstance(name, jinja2.Undefined):
+                str(name)
+            raise Refused("names a template by what is no text", "templates are named by their files")
+        return super()._load_template(name, globals)
+
+    def select_template(self, names: Any, *args: Any, **kwargs: Any) -> jinja2.Template:
+        """Find the first of several templates that is there; each look is paid for."""
+        meter.current().spend(10 * len(self.turns(names, 0)))
+        return super().select_template(names, *args, **kwargs)
+
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         return metered.parse(self, source, name, filename)
 
@@ -98,18 +129,6 @@ class _Sandbox(jinja2.sandbox.ImmutableSandboxedEnvironment):
     def spend(steps: int) -> None:
         """Pay for a body."""
         meter.current().spend(steps)
-
-    @staticmethod
-    def enter(steps: int) -> None:
-        """Begin a template: its own, an included or an imported one."""
-        now = meter.current()
-        now.enter()
-        now.spend(steps + 20)
-
-    @staticmethod
-    def leave() -> None:
-        """End a template."""
-        meter.current().leave()
 
     @staticmethod
     def turns(items: Any, steps: int) -> Any:
@@ -185,6 +204,7 @@ class _Sandbox(jinja2.sandbox.ImmutableSandboxedEnvironment):
 
     def getitem(self, obj: Any, argument: Any) -> Any:
         """Read `obj[argument]`: an item, never an attribute."""
+        meter.current().spend(1)  # filters read items for as long as a path is
         if isinstance(obj, _ITERABLE) and isinstance(argument, str | int):
             holder: Any = obj
             try:
@@ -209,7 +229,7 @@ class _Sandbox(jinja2.sandbox.ImmutableSandboxedEnvironment):
     def call(self, context: jinja2.runtime.Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Call a macro, a block, a loop that recurs, or a function of ours."""
         now = meter.current()
-        now.spend(10)
+        now.spend(10 + len(args) + len(kwargs))
         if isinstance(obj, jinja2.runtime.Macro | jinja2.runtime.BlockReference | jinja2.runtime.LoopContext):
             if isinstance(obj, jinja2.runtime.LoopContext):
                 args = tuple(self.turns(each, 1) for each in args)

@@ -28,7 +28,7 @@ def text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
-        return str(meter.number(value))
+        return q(meter.number(value))
     what = {type(None): "null", dict: "a mapping", list: "a list", tuple: "a list"}.get(type(value), "a function")
     cure = "call it, with ()" if what == "a function" else "write it with the filter q"
     raise Refused(f"prints {what}", cure)

@@ -37,6 +37,9 @@ def loop(body: str, turns: int = 99_999) -> str:
 
 STEPS = f"does more than {meter.MAX_STEPS} steps"
 TEXT = "makes a text of"
+MEGA = "{% set s = 'aaaaaaaaaaaaaaaaaaaaa' %}" + "{% set s = s ~ s %}" * 16
+"""More than a million letters."""
+HALF = "{% set s = 'aaaaaaaaaaaaaaaaaaaaa' %}" + "{% set s = s ~ s %}" * 14
 DEPTH = f"stand more than {meter.MAX_DEPTH} deep in one another"
 TENFOLD = "{% set a = [a, a, a, a, a, a, a, a, a, a] %}"
 
@@ -75,7 +78,31 @@ HOSTILE = {
     "a loop that forks": ("{% for x in [1, 2] recursive %}{% if loop.depth < 39 %}{{ loop([1, 2]) }}{% endif %}{% endfor %}", STEPS),
     "a filtered loop": (loop("{% for y in range(999) if y is odd %}{% endfor %}"), STEPS),
     "blocks of a page": ("{% block b %}{{ self.b() }}{% endblock %}", DEPTH),
+    "many arguments": ("{% macro m() %}{% if varargs %}{% endif %}{% endmacro %}{% set r = range(90000) %}" + loop("{{ m(*r) }}", 9999), STEPS),
+    "many names of templates": ("{% set l = range(30000) | join(' ') %}{% set l = l.split() %}" + loop("{% include l ignore missing %}"), STEPS),
+    "searches from the end": (HALF + "{% set y = s.rfind('ab' ~ s[:200000]) %}", STEPS),
+    "an index from the end": (HALF + "{% set y = s.rindex('ab' ~ s[:200000]) %}", STEPS),
+    "splits from the end": (HALF + "{% set y = s.rsplit('ab' ~ s[:200000]) %}", STEPS),
+    "partitions from the end": (HALF + "{% set y = s.rpartition('ab' ~ s[:200000]) %}", STEPS),
+    "strips of many letters": (HALF + "{% set y = s.strip(s.replace('a', 'b') ~ 'a') %}", STEPS),
+    "strips of one end": (HALF + "{% set y = s.rstrip(s.replace('a', 'b') ~ 'a') %}", STEPS),
+    "trims of many letters": (HALF + "{% set y = s | trim(s.replace('a', 'b') ~ 'a') %}", STEPS),
+    "long ways to attributes": (HALF + "{% set y = range(9999) | map(attribute=s.replace('a', 'a.')[:99999], default=1) %}", STEPS),
+    "long ways into texts": ("{% set n = range(9999) | join('.0.0.0.0.0.') %}{% set y = ['a'] | map(attribute=n, default='a') %}" * 9, STEPS),
+    "sorts by many attributes": (loop("{% set y = values.people | sort(attribute='n,a,n,a,n,a,n,a') %}"), STEPS),
+    "sorts by very many attributes": (HALF + "{% set y = 'abcdefgh' | sort(attribute=s.replace('a', '0,') ~ '0') %}", STEPS),
+    "letters as items": (MEGA + "{% set y = s | list %}", STEPS),
+    "letters in batches": (MEGA + "{% set y = s | batch(1) %}", STEPS),
+    "letters in slices": (MEGA + "{% set y = s | slice(1) %}", STEPS),
+    "letters in joins": (MEGA + "{% set y = s | join %}", STEPS),
+    "letters in methods": (MEGA + "{% set y = ''.join(s) %}", STEPS),
+    "letters that are selected": (MEGA + "{% set y = s | select %}", STEPS),
+    "letters that are unique": (MEGA + "{% set y = s | unique %}", STEPS),
+    "words": (MEGA + "{% set y = s | wordcount %}", STEPS),
+    "titles": (MEGA + "{% set y = s | title %}", STEPS),
+    "links": (MEGA + "{% set y = s | urlencode %}", STEPS),
     # without end
+    "a template that extends itself": ("{% extends 'one.yaml.j2' %}", DEPTH),
     "a macro of itself": ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", DEPTH),
     "an include of itself": ("{% include 'one.yaml.j2' %}", DEPTH),
     "an import of itself": ("{% import 'one.yaml.j2' as one %}", DEPTH),
@@ -100,6 +127,9 @@ HOSTILE = {
     "squares": ("{% set a = 99999999 %}" + "{% set a = a * a %}" * 60, "beyond 64 bits"),
     "long numbers": ("{% set a = '" + "9" * 400 + "' | int %}", "beyond 64 bits"),
     "hexadecimal numbers": ("{% set a = '" + "f" * 400 + "' | int(0, 16) %}", "beyond 64 bits"),
+    "infinity": ("{{ 'inf' | float }}", "infinite, or no number"),
+    "no number": ("{{ ['nan' | float, 1] | sort | q }}", "infinite, or no number"),
+    "sums without end": ("{% set a = 9000000000000000000.5 %}" + "{% set a = a * a %}" * 9, "infinite, or no number"),
     "powers of ten": ("{{ 1.5 | round(999999999, 'floor') }}", "round takes a precision from -30 to 30"),
     "sums of lists": ("{{ [[1], [2]] | sum(start=[]) }}", "sum adds numbers only"),
     "slices": ("{{ [1] | slice(999999999) | list | q }}", STEPS),
@@ -190,6 +220,15 @@ UNEVEN = {
     "randomness": "{{ [1, 2] | random }}",
     "text of anybody": "{{ lipsum() }}",
     "insides of objects": "{{ range | pprint }}",
+    "functions that are sought": "{{ [1].index(range) }}",
+    "methods that are sought": "{{ [1].index('a'.upper) }}",
+    "functions as filters": "{{ [1] | map(range) | q }}",
+    "methods as filters": "{{ [1] | map('a'.upper) | q }}",
+    "functions as tests": "{{ [1] | select(range) | q }}",
+    "functions as templates": "{% include range %}",
+    "methods among templates": "{% include ['a'.upper] %}",
+    "functions as parents": "{% extends range %}",
+    "functions as modules": "{% import range as p %}",
 }
 
 
@@ -235,6 +274,12 @@ HONEST: dict[str, Any] = {
     "values.text[:1]": "a",
     "values.text.split('-')": ["a", "b"],
     "'-'.join(['a', 'b'])": "a-b",
+    "values.text.rsplit('-', 1) + values.text.rpartition('-') | list": ["a", "b", "a", "-", "b"],
+    "values.text.rfind('-') + values.text.rindex('b')": 3,
+    "values.text.strip('ab') ~ values.text.lstrip('a') ~ values.text.rstrip('b')": "--ba-",
+    "values.text | trim('ab')": "-",
+    "values.text | batch(2) | map('join') | list": ["a-", "b"],
+    "0.00001 ~ ''": "1.0e-05",
     "values.text.replace('-', '+')": "a+b",
     "values.text | upper | lower | title | capitalize": "A-b",
     "values.text.startswith('a') and values.text.removeprefix('a-')": "b",
@@ -317,11 +362,39 @@ def test_templates_include_import_inherit_and_call_each_other() -> None:
         "data: {{ {'k': '{a: b}'}['k'] }}",
         "data: {{ values.none | default('{a: b}') }}",
         "data: {% filter trim %} {a: b} {% endfilter %}",
+        "data: {{ ['{a: ', 'b}'] | join }}",
+        "data: {{ '{' }}{{ ['a', 'b'] | map('q') | join(': ') }}{{ '}' }}",
+        "data:{{ '\na: b' | indent(' ') }}",
     ],
 )
 def test_what_the_author_wrote_out_is_the_authors(template: str) -> None:
     """Its characters are meant, whichever way they go."""
     assert document(object_text(template), fleet=DEEP)["data"] == {"a": "b"}
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "values.sly | q | trim('\"')",
+        "(values.sly | q)[1:-1]",
+        "(values.sly | q).strip('\"')",
+        "(values.sly | q) | replace('\"', '')",
+        "'a\nb' | indent(values.sly)",
+        "['a', 'b'] | join(values.sly)",
+        "['a', 'b'] | join(values.space)",
+        "values.space.join(['a', 'b'])",
+    ],
+)
+def test_what_q_made_safe_is_safe_only_whole(expression: str) -> None:
+    """Taken out of its quotes, or put between what the author wrote, a text is whoever's it was."""
+    with pytest.raises(TemplateError, match="bare: in YAML that is more than one text"):
+        desired(object_text(f"data: {{k: {{{{ {expression} }}}}}}\n"), fleet={"sly": "a, b: {c}", "space": "\n  "})
+
+
+@pytest.mark.parametrize("body", ["{{ values[s] }}", "{{ [1].index(s) }}", "{% include s %}"])
+def test_no_error_shows_all_of_a_long_text(body: str) -> None:
+    """It is told in a condition, and on a terminal."""
+    assert len(problem(MEGA + body).what) < 500
 
 
 HUGE = {
@@ -333,6 +406,8 @@ HUGE = {
     "many signs": ("{{ " + "-" * 90 + "1 }}", "is nested too deeply"),
     "a chain of names": ("{{ values" + ".a" * 90 + " }}", "is nested too deeply"),
     "a chain of sums": ("{{ 1" + " + 1" * 90 + " }}", "is nested too deeply"),
+    "a number beyond 64 bits": ("{{ 0x" + "f" * 17 + " }}", "holds a number beyond 64 bits"),
+    "an infinite number": ("{{ 1e999 }}", "holds a number beyond 64 bits"),
     "a long number": ("{{ " + "9" * 5000 + " }}", "cannot be compiled"),
 }  # fmt: skip
 
