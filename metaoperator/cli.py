@@ -22,6 +22,7 @@ from metaoperator.core.errors import (
     Rejected,
     RetryableError,
     TemplateError,
+    Unauthorized,
     ValuesError,
 )
 
@@ -108,6 +109,9 @@ def _answer(error: MetaoperatorError) -> int:
             return _tell(*map(str, error.problems), code=telling.NO)
         case ConfigError():
             return _tell(str(error), code=telling.WRONG)
+        case Unauthorized():
+            cure = "it does not take the credentials: renew those that the kubeconfig names"
+            return _tell(f"the cluster did not answer: {error} ({cure})", code=telling.UNREACHABLE)
         case RetryableError():
             return _tell(f"the cluster did not answer: {error}", code=telling.UNREACHABLE)
         case Rejected() | Gone():

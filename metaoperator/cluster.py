@@ -7,11 +7,12 @@ typed models cost four to six times the CPU (decision 0002).
 import asyncio
 import json
 import os
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
 import aiohttp
 from kubernetes.aio import client as kubernetes_client
@@ -102,17 +103,22 @@ class Cluster:
                 await kubernetes_config.load_kube_config(
                     config_file=self._kubeconfig, client_configuration=configuration, persist_config=False
                 )
+            configuration.connection_pool_maxsize = 100
+            # Only for a proxy: otherwise each request looks for a ~/.netrc, in a thread, and one that names the host
+            # wins over our token.
+            proxied = any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy"))
+            configuration.client_session_kwargs = {"trust_env": proxied, "request_class": _Gated}
+            _check_address(configuration.host)
+            return kubernetes_client.ApiClient(configuration)
         except Exception as exc:  # the library lets through whatever a broken kubeconfig makes it stumble over
             why = " ".join(str(exc).split())
+            if isinstance(exc, ssl.SSLError):
+                why = f"its certificate or key, or that of its authority, cannot be used: {why}"
+            elif isinstance(exc, TypeError | AttributeError | LookupError):
+                why = f"the kubeconfig is not shaped as one ({why})"
             raise ConfigError(
                 f"no access to a cluster: {why}; set KUBECONFIG or --kubeconfig, or run inside a pod"
             ) from exc
-        configuration.connection_pool_maxsize = 100
-        # Only for a proxy: otherwise each request looks for a ~/.netrc, in a thread, and one that names the host wins
-        # over our token.
-        proxied = any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy"))
-        configuration.client_session_kwargs = {"trust_env": proxied, "request_class": _Gated}
-        return kubernetes_client.ApiClient(configuration)
 
     async def credentials(self) -> dict[str, Any]:
         """Hand out host, CA and token or client certificate, for kopf's own connections."""
@@ -226,7 +232,7 @@ class Cluster:
                     yield event
             finally:
                 response.close()
-        except (aiohttp.ClientError, TimeoutError, ValueError, RuntimeError) as exc:
+        except (aiohttp.ClientError, TimeoutError, ValueError, LookupError, TypeError, RuntimeError) as exc:
             # RuntimeError: aiohttp's word for a connection that went between two lines.
             raise RetryableError(f"watch of {selection} was cut: {exc or type(exc).__name__}") from exc
 
@@ -312,13 +318,13 @@ class Cluster:
         try:
             response = await self._send(method, path, query, body, accept, timeout, content_type)
             async with response:
-                found = json.loads(await response.read())
-                if not isinstance(found, dict):
+                found = _object(await response.read())
+                if found is None:
                     raise RetryableError(
                         f"{method} {path}: no object came: is {self._api.configuration.host} a Kubernetes API?"
                     )
                 return found, response.status == 201
-        except (aiohttp.ClientError, json.JSONDecodeError) as exc:
+        except (aiohttp.ClientError, ValueError) as exc:  # ValueError: a host that is no name, a header that is no text
             raise RetryableError(f"{method} {path}: {exc or type(exc).__name__}") from exc
 
     async def _send(
@@ -374,11 +380,15 @@ class Cluster:
                 found = await self._call("GET", f"/apis/{version}" if "/" in version else f"/api/{version}")
             except Gone as gone:
                 raise Gone(f"the API server knows no {version}", kind_missing=True) from gone
-            known = {
-                item["kind"]: _Resource(item["name"], item["namespaced"])
-                for item in found.get("resources") or ()
-                if "/" not in item["name"]
-            }
+            try:
+                known = {
+                    item["kind"]: _Resource(item["name"], item["namespaced"])
+                    for item in found.get("resources") or ()
+                    if "/" not in item["name"]
+                }
+            except (TypeError, LookupError) as exc:
+                host = self._api.configuration.host
+                raise RetryableError(f"{version}: no list of kinds came: is {host} a Kubernetes API?") from exc
             self._known[version] = known
         if kind.kind not in known:
             raise Gone(f"the API server knows no {kind}", kind_missing=True)
@@ -414,8 +424,29 @@ async def _token(api: Any) -> str | None:
 def _bare(token: str | None) -> str | None:
     # The client library hands tokens out with their scheme, in either case.
     if token and token[:7].lower() == "bearer ":
-        return token[7:]
+        token = token[7:]
+    if token and not token.isprintable():
+        raise Unauthorized("the token of the credentials holds a line break, or another character that none has")
     return token
+
+
+def _check_address(host: str) -> None:
+    try:
+        address = urlsplit(host)
+        whole = address.scheme in {"http", "https"} and address.hostname and address.port != 0
+    except ValueError:
+        whole = False
+    if not whole:
+        raise ConfigError(f"server {host!r} is no address like https://kubernetes.example.com:6443")
+
+
+def _object(body: bytes) -> Manifest | None:
+    """Read an answer; `None` for what is no JSON, or no object: a proxy's page, or another service."""
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _query(selection: Selection) -> dict[str, str]:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from metaoperator.core import names
+from metaoperator.core import names, paths
 from metaoperator.core.errors import (
     Conflict,
     Expired,
@@ -28,6 +28,7 @@ _PERMISSION: Final = re.compile(
     re.DOTALL,
 )
 _FENCE: Final = re.compile(r"^[^:]* is forbidden: ValidatingAdmissionPolicy '([^']*)' ")
+_SENTENCE: Final = re.compile(r"^[^:]* is forbidden: ")
 _MISFIT: Final = "failed to create typed patch object"
 _TOO_LARGE: Final = re.compile(r"etcdserver: request is too large|trying to send message larger than max")
 """Both are answered with 500, and stay as they are however often they are tried."""
@@ -37,17 +38,19 @@ def status(body: bytes) -> Mapping[str, Any]:
     """Read the Status that came with an error; what is not one becomes its message."""
     try:
         found = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {"message": body.decode(errors="replace").strip()[:500]}
     return found if isinstance(found, dict) else {}
 
 
 def error(code: int, status: Mapping[str, Any], what: str, retry_after: str | None) -> Exception:
     """Translate an answer of 400 and above into our error tree."""
-    details = status.get("details") or {}
+    details = paths.mapping(status, "details")
     message = f"{what}: {status.get('message') or f'HTTP {code}'}"
-    causes = {cause.get("reason") for cause in details.get("causes") or ()}
-    after = details.get("retryAfterSeconds") or (retry_after if (retry_after or "").isdigit() else None)
+    listed = details.get("causes")
+    causes = [paths.mapping(cause).get("reason") for cause in (listed if isinstance(listed, list) else ())]
+    wanted = details.get("retryAfterSeconds")
+    after = wanted if isinstance(wanted, int) and wanted else retry_after if (retry_after or "").isdecimal() else None
     if code == 401:
         return Unauthorized(message)
     if code == 404:
@@ -62,7 +65,10 @@ def error(code: int, status: Mapping[str, Any], what: str, retry_after: str | No
         return Throttled(message, after=float(after or 1))
     if code == 500 or 400 <= code < 500:
         told = str(status.get("message") or message)
-        return _fenced(code, told) or _refusal(code, told, message)
+        refusal = _fenced(code, told) or _refusal(code, told, message)
+        # Kubernetes' own sentence says what was asked; a proxy's words do not.
+        foreign = type(refusal) is Rejected and "kind" not in status and not _SENTENCE.match(told)
+        return Rejected(message) if foreign else refusal
     return RetryableError(message)
 
 

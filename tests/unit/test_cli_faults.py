@@ -83,6 +83,19 @@ ANSWERS = {
     "JSON of something else": (200, "[]", "the cluster did not answer: "),
     "an empty object": (200, "{}", "the cluster "),
     "nothing": (200, "", "the cluster did not answer: "),
+    "JSON without end": (200, "[" * 200_000, "the cluster did not answer: "),
+    "a fault without end": (503, "[" * 200_000, "the cluster did not answer: "),
+    "kinds of something else": (
+        200,
+        json.dumps({"gitVersion": "v1.36.0", "resources": [1, None, {}], "items": [1], "metadata": {}}),
+        "the cluster did not answer: ",
+    ),
+    "details of something else": (
+        403,
+        json.dumps({"kind": "Status", "message": "no", "details": {"causes": [1], "retryAfterSeconds": "x"}}),
+        "the cluster refused: no",
+    ),
+    "a proxy that says no": (403, "<h1>Denied</h1>", "the cluster refused: GET /"),
     "binary": (502, "\udc80\x00\x1b[2J", "the cluster did not answer: "),
 }
 
@@ -162,6 +175,44 @@ def test_a_kubeconfig_that_cannot_work_is_told(
         ran = run(*command, *args)
         assert ran.code == 2
         assert "set KUBECONFIG or --kubeconfig" in told(ran)
+
+
+ENTRIES: dict[str, tuple[dict[str, object], dict[str, object], int, str]] = {
+    "no address": ({"server": ""}, {}, 2, "server '' is no address"),
+    "words for an address": ({"server": "not a url"}, {}, 2, "server 'not a url' is no address"),
+    "another protocol": ({"server": "ftp://127.0.0.1"}, {}, 2, "is no address"),
+    "no such port": ({"server": "http://127.0.0.1:99999"}, {}, 2, "is no address"),
+    "half an address": ({"server": "http://[::1"}, {}, 2, "is no address"),
+    "a host that is no name": ({"server": f"http://{'a' * 300}:1"}, {}, 3, "the cluster did not answer: "),
+    "an authority that is none": (
+        {"server": "https://127.0.0.1:1", "certificate-authority-data": "AAAA"},
+        {},
+        2,
+        "no access to a cluster: its certificate or key",
+    ),
+    "a certificate that is none": (
+        {"server": "https://127.0.0.1:1"},
+        {"client-certificate-data": "AAAA", "client-key-data": "AAAA"},
+        2,
+        "no access to a cluster: its certificate or key",
+    ),
+    "a token of two lines": ({"server": "http://127.0.0.1:1"}, {"token": "a\nb"}, 3, "holds a line break"),
+}
+
+
+@commands
+@pytest.mark.parametrize("entry", ENTRIES.values(), ids=ENTRIES)
+def test_an_entry_of_a_kubeconfig_that_cannot_work_is_told(
+    run: Run, tmp_path: Path, entry: tuple[dict[str, object], dict[str, object], int, str], command: list[str]
+) -> None:
+    """By what is wrong with it: not as an output that cannot be written, and never as a traceback."""
+    cluster, user, code, says = entry
+    path = kubeconfig(tmp_path / "kubeconfig", 1, **user)
+    config = yaml.safe_load(path.read_text())
+    config["clusters"][0]["cluster"] = cluster
+    ran = run(*command, "--kubeconfig", write(path, yaml.safe_dump(config)))
+    assert ran.code == code
+    assert says in told(ran)
 
 
 def test_the_operator_is_not_started_without_credentials(tmp_path: Path) -> None:
