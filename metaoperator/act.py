@@ -10,7 +10,7 @@ from metaoperator.core import drift, immutable, names, ownership, plan
 from metaoperator.core.drift import Answers
 from metaoperator.core.errors import Conflict, Gone, Invalid, Rejected, RetryableError
 from metaoperator.core.fights import REBIRTH_SECONDS, WRITES, Fights
-from metaoperator.core.model import DEPLOYMENT, Manifest, Ref
+from metaoperator.core.model import DEPLOYMENT, SERVICE_ACCOUNT, Manifest, Ref
 from metaoperator.core.names import Reason
 from metaoperator.core.outcome import Outcome, deleted_again, fought, refused
 from metaoperator.core.plan import Step, Verb
@@ -57,19 +57,28 @@ class Actor:
     async def install(self, steps: Sequence[Step], plan_now: Callable[[], Sequence[Step]]) -> Outcome:
         """Carry out a plan: all that pods rest on at once, then, planned anew if anything was done, the workloads.
 
-        One refusal keeps nothing else back, with one exception: a workload that is not there yet is not begun on
-        somebody else's ServiceAccount or ConfigMap, nor is one taken down to be replaced.
+        One refusal keeps nothing else back, with two exceptions: a workload that is not there yet is not begun on
+        somebody else's ServiceAccount or ConfigMap, nor is one taken down to be replaced; and no rights are given to a
+        ServiceAccount that somebody else made.
         """
         outcome = Outcome()
-        await asyncio.gather(*(self.step(step, outcome) for step in steps if step.ref.kind != DEPLOYMENT))
-        absent = [step.ref for step in outcome.held if not step.uid]
-        amiss = sorted({*map(str, absent), *outcome.missing})
+        # An account that is there is known to be ours, or not. Only what hands rights to a new one has to wait for it.
+        new = {step.ref.name for step in steps if step.ref.kind == SERVICE_ACCOUNT and step.verb is not Verb.KEEP}
+        rest = [step for step in steps if step.ref.kind != DEPLOYMENT]
+        later = [step for step in rest if plan.accounts(step) & new]
+        await asyncio.gather(*(self.step(step, outcome) for step in rest if step not in later))
+        amiss = _amiss(outcome)
+        for step in later:
+            accounts = {str(Ref(SERVICE_ACCOUNT, step.ref.namespace, name)) for name in plan.accounts(step)}
+            if strange := sorted(accounts.intersection(amiss)):
+                step = _waits(step, strange)  # noqa: PLW2901
+            await self.step(step, outcome)
+        amiss = _amiss(outcome)
         for step in plan_now() if outcome.wrote else steps:
             if step.ref.kind != DEPLOYMENT:
                 continue
             if step.verb in {Verb.CREATE, Verb.REPLACE} and amiss:
-                message = f"{step.ref} is not begun before there is {', '.join(amiss)}"
-                step = replace(step, verb=Verb.HOLD, reason=Reason.WAITING, message=message)  # noqa: PLW2901
+                step = _waits(step, amiss)  # noqa: PLW2901
             await self.step(step, outcome)
         return outcome
 
@@ -222,6 +231,16 @@ class Actor:
 
 def _now() -> float:
     return asyncio.get_running_loop().time()
+
+
+def _amiss(outcome: Outcome) -> list[str]:
+    """Name what is not there, or not ours."""
+    return sorted({*(str(step.ref) for step in outcome.held if not step.uid), *outcome.missing})
+
+
+def _waits(step: Step, amiss: Sequence[str]) -> Step:
+    message = f"{step.ref} is not begun before there is {', '.join(amiss)}"
+    return replace(step, verb=Verb.HOLD, reason=Reason.WAITING, message=message)
 
 
 def _guarded(step: Step) -> Manifest:

@@ -8,7 +8,7 @@ from typing import Any
 from metaoperator.core import health, ignore, immutable, names, ownership
 from metaoperator.core.drift import Answers, differences
 from metaoperator.core.ignore import Ignored
-from metaoperator.core.model import DEPLOYMENT, SERVICE_ACCOUNT, Manifest, Ref
+from metaoperator.core.model import DEPLOYMENT, ROLE_BINDING, SERVICE_ACCOUNT, Manifest, Ref
 from metaoperator.core.names import Reason
 from metaoperator.core.ownership import is_ours, rendered_digest
 
@@ -160,6 +160,14 @@ def frozen(ref: Ref, uid: str, why: str) -> Step:
     """Hold an object that cannot become what is rendered, and that a person has to delete."""
     message = f"{ref}: {why}; render the value that it has, or save what you need of it and delete it: it is made anew"
     return Step(verb=Verb.HOLD, ref=ref, reason=Reason.IMMUTABLE, message=message, uid=uid)
+
+
+def accounts(step: Step) -> frozenset[str]:
+    """Name the ServiceAccounts to which a step would give rights."""
+    if step.ref.kind != ROLE_BINDING or step.manifest is None:
+        return frozenset()
+    subjects = step.manifest.get("subjects") or ()
+    return frozenset(each["name"] for each in subjects if each.get("kind") == "ServiceAccount")
 
 
 def conflict(ref: Ref, live: Manifest) -> Step:

@@ -95,6 +95,41 @@ async def test_a_workload_is_not_begun_on_what_is_not_ours(world: World, server:
     assert server.get("Deployment", "default", "a") is None
 
 
+async def test_an_account_that_somebody_else_made_gets_no_rights(world: World, server: FakeApiServer) -> None:
+    """A pod may be running under it already; who is bound besides it has to wait, others do not."""
+    world.make("ServiceAccount", "default", "a")
+    account = {**rendered(), "kind": "ServiceAccount"}
+    del account["spec"]
+    role = {
+        "apiGroup": "rbac.authorization.k8s.io",
+        "kind": "ClusterRole",
+        "name": "metaoperator-workflow-controller-v1",
+    }
+    group = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:serviceaccounts:default"}
+    bindings = [
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "RoleBinding",
+            "metadata": {**rendered()["metadata"], "name": name},
+            "roleRef": role,
+            "subjects": subjects,
+        }
+        for name, subjects in (
+            ("account", [{"kind": "ServiceAccount", "name": "a", "namespace": "default"}]),
+            ("both", [group, {"kind": "ServiceAccount", "name": "a", "namespace": "default"}]),
+            ("group", [group]),
+        )
+    ]
+    outcome, _ = await act(world, *(step(Verb.CREATE, each) for each in (*bindings, account)))
+    assert {str(each.ref): each.reason for each in outcome.held} == {
+        "ServiceAccount/default/a": Reason.CONFLICT,
+        "RoleBinding/default/account": Reason.WAITING,
+        "RoleBinding/default/both": Reason.WAITING,
+    }
+    made = [name for name in ("account", "both", "group") if server.get("RoleBinding", "default", name) is not None]
+    assert made == ["group"]
+
+
 async def test_one_refusal_keeps_nothing_else_back(world: World, server: FakeApiServer) -> None:
     """Of three objects one is refused and one fails: the third is made, and both are told."""
     server.faults.answer(403, message="quota", verb="apply", name="a", times=9)
