@@ -23,10 +23,14 @@ SET = sources.template_set(SHIPPED)
 PROGRAM = render.Program(SET)
 GUARDED_KINDS = {"Role", "RoleBinding", "ServiceAccount", "NetworkPolicy", "PodDisruptionBudget"}
 GUARDED = {
-    "affinity", "automountServiceAccountToken", "command", "executorImage", "hostIPC", "hostNetwork", "hostPID", "hostPath",
-    "image", "imagePullPolicy", "imagePullSecrets", "initContainers", "mainContainer", "nodeSelector", "priorityClassName",
-    "runtimeClassName", "securityContext", "serviceAccount", "serviceAccountName", "sidecars", "tolerations",
-    "volumeMounts", "volumes", "workflowDefaults", "workflowRestrictions", "persistence", "artifactRepository", "sso",
+    "affinity", "artifactDrivers", "artifactRepository", "automountServiceAccountToken", "command",
+    "dnsConfig", "dnsPolicy", "envFrom", "ephemeralContainers", "executor", "executorImage", "hostAliases", "hostIPC",
+    "hostNetwork", "hostPID", "hostPath", "hostUsers", "image", "imagePullPolicy", "imagePullSecrets", "images",
+    "initContainers", "instanceID", "kubeConfig", "labels", "lifecycle", "livenessProbe", "mainContainer", "nodeName",
+    "nodeSelector", "persistence", "ports", "priorityClassName", "readinessProbe", "replicas", "runtimeClassName",
+    "schedulerName", "securityContext", "selector", "serviceAccount", "serviceAccountName", "sidecars", "sso", "startupProbe",
+    "strategy", "synchronization", "tolerations", "topologySpreadConstraints", "volumeDevices", "volumeMounts", "volumes",
+    "workflowDefaults", "workflowRestrictions",
 }  # fmt: skip
 PATHS = sorted(SET.namespace_values)
 TRIES = max(25, settings.default.max_examples // 4) if settings.default else 25
@@ -58,8 +62,12 @@ def _fields(value: Any, path: tuple[Any, ...] = ()) -> Iterator[Any]:
     elif isinstance(value, list):
         for at, below in enumerate(value):
             yield from _fields(below, (*path, at))
-    elif isinstance(value, str) and "image" in value:  # an argument such as --executor-image=…
+    elif isinstance(value, str) and (
+        "image" in value or "namespace" in value
+    ):  # an argument such as --executor-image=…
         yield path, value
+    elif isinstance(value, str) and value.startswith("-") and not value.startswith("--gloglevel="):
+        yield "argument", value.partition("=")[0]  # its name: whoever may add one may add each; log.klog adds that one
 
 
 # Values as the schema allows them
@@ -186,6 +194,11 @@ def test_a_listed_path_is_one_that_the_schema_knows() -> None:
         "spec: {template: {spec: {securityContext: {seLinuxOptions: {level: {{ values.x | q }}}}}}}\n",
         "spec: {template: {spec: {volumes: [{name: v, hostPath: {path: {{ values.x | q }}}}]}}}\n",
         "spec: {template: {spec: {containers: [{name: c, args: [{{ ('--executor-image=' ~ values.x) | q }}]}]}}}\n",
+        "spec: {template: {spec: {containers: [{name: c, args: [{{ ('--managed-namespace=' ~ values.x) | q }}]}]}}}\n",
+        "spec: {template: {spec: {containers: [{name: c, args: [{{ ('--' ~ values.x) | q }}]}]}}}\n",
+        "spec: {template: {spec: {containers: [{name: c, livenessProbe: {exec: {command: [{{ values.x | q }}]}}}]}}}\n",
+        "spec: {template: {metadata: {labels: {a: {{ ('a' ~ values.x ~ 'a') | q }}}}}}\n",
+        "data: {config: {{ {'instanceID': values.x} | to_yaml | q }}}\n",
         "data: {config: {{ {'executor': {'securityContext': values.x}} | to_yaml | q }}}\n",
         "data: {config: {{ {'workflowDefaults': {'spec': values.x}} | to_yaml | q }}}\n",
     ],
