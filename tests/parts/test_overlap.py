@@ -1,11 +1,11 @@
 """Other workflow-controllers come, go and change, and so does the stamping policy: each is seen by itself."""
 
 import asyncio
-from typing import Any
 
 import pytest
 
 from metaoperator.core import names
+from metaoperator.surroundings import SPREAD, Surroundings
 from tests.fake import FakeApiServer
 from tests.fake.kinds import Kind
 
@@ -240,27 +240,41 @@ async def test_a_controller_in_the_namespace_itself_is_told_and_lived_beside(wor
 # The API
 
 
+def older(world: World, name: str) -> None:
+    """Serve the policy API in its older version alone, with the object of this kind in it."""
+    unstamp(world, name)
+    newer = world.server.registry.named(name)
+    world.server.registry.remove(newer)
+    beta = Kind(group=newer.group, version="v1beta1", kind=name, plural=newer.plural, namespaced=False)
+    world.server.registry.add(beta)
+    meta = {"name": names.STAMPING_POLICY}
+    world.server.create({"apiVersion": beta.api_version, "kind": name, "metadata": meta, "spec": {}})
+
+
 async def test_the_older_version_of_the_policy_counts_where_the_newer_is_not_served(
     world: World, server: FakeApiServer
 ) -> None:
     """Kubernetes 1.34 and 1.35 serve v1beta1 alone; an upgrade to v1 is found without a restart."""
-    newer = [server.registry.named(kind) for kind in POLICY]
-    for kind in newer:
-        unstamp(world, kind.kind)
-        server.registry.remove(kind)
-    older = [
-        Kind(group=each.group, version="v1beta1", kind=each.kind, plural=each.plural, namespaced=False)
-        for each in newer
-    ]
-    for each in older:
-        server.registry.add(each)
-        body: dict[str, Any] = {"apiVersion": "admissionregistration.k8s.io/v1beta1", "kind": each.kind}
-        server.create({**body, "metadata": {"name": names.STAMPING_POLICY}, "spec": {}})
+    for kind in POLICY:
+        older(world, kind)
     async with world.operator():
         world.opt_in("team-a")
         await seen(world, "team-a", LEADING)
         unstamp(world)
         await seen(world, "team-a", ("True", "StampingMissing"))
+
+
+async def test_nothing_is_judged_before_the_policy_could_be_seen(world: World, server: FakeApiServer) -> None:
+    """An operator that starts beside a cluster-wide controller waits for the answer, and stops nobody meanwhile."""
+    install(world, config={})
+    for kind in POLICY:
+        older(world, kind)
+    slow = server.faults.slow(30.0, verb="list", resource="mutatingadmissionpolicybindings", times=1)
+    async with world.operator():
+        world.opt_in("team-a")
+        await seen(world, "team-a", LEADING)
+    assert slow.hits == 1
+    assert world.events("Overlap") == []
 
 
 async def test_a_cluster_without_the_policy_api_is_told_so(world: World, server: FakeApiServer) -> None:
@@ -313,8 +327,8 @@ async def test_other_deployments_leave_nothing_in_memory_and_ask_for_nothing(
         assert one.operator._fleet.around.foreigners._found == {}
 
 
-async def test_a_change_around_all_is_looked_at_bit_by_bit(world: World, server: FakeApiServer) -> None:
-    """A policy that goes concerns every namespace: each is told, and not all in one moment."""
+async def test_a_change_around_all_is_told_of_each_once(world: World, server: FakeApiServer) -> None:
+    """A policy that goes concerns every namespace: each writes its status once."""
     async with world.operator():
         spaces = [f"team-{number:02}" for number in range(30)]
         for each in spaces:
@@ -328,3 +342,31 @@ async def test_a_change_around_all_is_looked_at_bit_by_bit(world: World, server:
         assert len(told) == len(spaces)
         await asyncio.sleep(300)
         assert len([entry for entry in world.writes() if entry.resource == "workflowcontrollers"]) == len(spaces)
+
+
+async def test_looks_that_one_change_asks_for_are_spread(world: World) -> None:
+    """Not all in one moment, and only those that the change concerns."""
+    asked: dict[str, float] = {}
+    spaces = [f"team-{number:03}" for number in range(100)]
+    async with world.cluster() as cluster:
+        around = Surroundings(cluster, asked.__setitem__, leads=lambda _: False, everyone=lambda: spaces)
+        around._moved({""})
+        assert sorted(asked) == spaces
+        assert len(set(asked.values())) > 90
+        assert max(asked.values()) <= SPREAD * len(spaces)
+        asked.clear()
+        around._moved({"team-007", "elsewhere"})
+        assert list(asked) == ["team-007"]
+
+
+async def test_who_may_not_ask_for_rights_takes_a_controller_for_one_that_has_them(
+    world: World, server: FakeApiServer
+) -> None:
+    """Roles of an older bundle: better an opt-in that waits for a person than two controllers."""
+    server.faults.answer(403, resource="subjectaccessreviews", times=10**6)
+    world.namespace("argo")
+    world.make("ConfigMap", "argo", "workflow-controller-configmap", data={"instanceID": "team-a"})
+    deploy(world, "argo")
+    async with world.operator():
+        world.opt_in("team-a")
+        await seen(world, "team-a", OVERLAP)

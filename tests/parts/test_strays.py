@@ -140,6 +140,25 @@ async def test_what_a_ready_child_does_not_take_up_is_told_after_the_threshold(
         assert world.condition("team-b", "OrphanedWorkflows") == ("", "")
 
 
+async def test_one_that_is_overdue_stays_told_while_others_are_not_yet(world: World) -> None:
+    """A look in between, for whatever reason, forgets nothing and tells nothing twice."""
+    async with operator(world):
+        world.opt_in("team-a")
+        await seen(world, "team-a", LEADING)
+        world.workflow("team-a", "first")
+        await asyncio.sleep(300)
+        world.workflow("team-a", "second")
+        await world.until(lambda: counts(world, "team-a").get("overdue") == 1, 330)
+        for number in range(5):
+            world.workflow("team-a", f"quick-{number}", **{names.PHASE_LABEL: "Running"})
+            await asyncio.sleep(20)
+            assert counts(world, "team-a").get("overdue") == 1
+            assert world.condition("team-a", "OrphanedWorkflows") == ("True", "WorkflowPending")
+        await world.until(lambda: counts(world, "team-a").get("overdue") == 2, 330)
+        told = world.events("WorkflowPending")
+        assert sorted(each["regarding"]["name"] for each in told) == ["first", "second"]
+
+
 async def test_the_threshold_is_a_setting(world: World) -> None:
     """As short as somebody wants it."""
     async with operator(world, pending_seconds=20.0):
