@@ -125,7 +125,7 @@ class Fleet:
             changed=self._work_changed,
         )
 
-        self.around = around or Surroundings(cluster, ask, leads=self._leads, everyone=everyone)
+        self.around = around or Surroundings(cluster, ask, leads=self._leads, holder=self._holder, everyone=everyone)
 
     @property
     def informers(self) -> tuple[Informer, ...]:
@@ -227,7 +227,7 @@ class Fleet:
         if after is None:
             self._moved.pop(key, None)
             self._stale.discard(key)
-            self.around.foreigners.look()
+            self.around.foreigners.lease_moved(ref)
             self._ask_if_ours(ref.namespace, 0.0)
             return
         now = asyncio.get_running_loop().time()
@@ -236,15 +236,18 @@ class Fleet:
         moved_hands = before is None or before["spec"].get("holderIdentity") != after["spec"].get("holderIdentity")
         if moved_hands or key in self._stale:
             self._stale.discard(key)
-            self.around.foreigners.look()
+            self.around.foreigners.lease_moved(ref)
             self._ask_if_ours(ref.namespace, 0.0)
 
     def _leads(self, found: Foreign) -> bool:
-        """Tell whether a controller's Lease moves, held by none of our pods."""
-        lease = self._lease(found.lease.namespace, found.lease.name)
-        if lease is None or lease.age > lease.duration or not lease.holder:
-            return False
-        return self.pods.get(found.lease.namespace, lease.holder) is None
+        return bool(self._holder(found.lease))
+
+    def _holder(self, lease: Ref) -> str:
+        """Name who moves a Lease, none of our pods; empty for nobody."""
+        view = self._lease(lease.namespace, lease.name)
+        if view is None or view.age > view.duration or self.pods.get(lease.namespace, view.holder) is not None:
+            return ""
+        return view.holder
 
     def _ask_if_ours(self, namespace: str, delay: float) -> None:
         if self._opted_in(namespace) or (namespace not in self._strangers and self._holds(namespace)):
@@ -261,7 +264,7 @@ class Fleet:
                 lease = self._lease(namespace, name)
                 if lease is not None and lease.age > lease.duration and (namespace, name) not in self._stale:
                     self._stale.add((namespace, name))
-                    self.around.foreigners.look()
+                    self.around.foreigners.lease_moved(Ref(LEASE, namespace, name))
                     self._ask_if_ours(namespace, 0.0)
 
     def _lease(self, namespace: str, name: str) -> LeaseView | None:

@@ -3,14 +3,14 @@
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from typing import Any, Final
 
 from metaoperator.cluster import Cluster, Selection
-from metaoperator.core import foreign, names, serving
+from metaoperator.core import foreign, names, serving, shard
 from metaoperator.core.errors import Gone, Rejected, RetryableError
 from metaoperator.core.foreign import Foreign, Started
-from metaoperator.core.model import DEPLOYMENT, Manifest, Ref
+from metaoperator.core.model import CONFIG_MAP, DEPLOYMENT, LEASE, POD, Manifest, Ref
 from metaoperator.core.serving import Controller
 from metaoperator.informer import Informer
 
@@ -54,10 +54,21 @@ async def listed(cluster: Cluster, namespace: str = "") -> AsyncIterator[Foreign
 class Foreigners:
     """Every one of them in the cluster, watched. `changed` is called when what they serve is another than before."""
 
-    def __init__(self, cluster: Cluster, leads: Callable[[Foreign], bool], changed: Callable[[set[str]], None]) -> None:
-        """`leads` tells whether a controller's Lease moves; `changed` gets the namespaces, or "" for all of them."""
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        leads: Callable[[Foreign], bool],
+        holder: Callable[[Ref], str],
+        changed: Callable[[set[str]], None],
+    ) -> None:
+        """`leads` tells whether a controller's Lease moves, `holder` the pod that moves a Lease.
+
+        `changed` gets the namespaces concerned, or "" for all of them.
+        """
         self._cluster = cluster
         self._leads = leads
+        self._holder = holder
         self._changed = changed
         self._found: dict[Ref, tuple[Foreign, ...]] = {}
         self._unread: set[Ref] = set()
@@ -97,6 +108,17 @@ class Foreigners:
             self._told = now
             self._changed({each.sees for each in moved})
 
+    def lease_moved(self, lease: Ref) -> None:
+        """Note that a Lease changed hands, came, went or stands still.
+
+        That of a controller without an ID may be held by a pod of no Deployment. Others are not looked at: whoever has
+        an ID of its own concerns nobody who has another one.
+        """
+        self.look()
+        if lease.name == shard.lease_name(""):
+            self._unread.add(lease)
+            self._news.set()
+
     def _deployment_changed(self, ref: Ref, _before: Manifest | None, after: Manifest | None) -> None:
         if after is None:
             self._unread.discard(ref)
@@ -118,17 +140,17 @@ class Foreigners:
                 try:
                     await self._read(ref)
                 except RetryableError as exc:
-                    log.warning("foreign controller not read", extra={"deployment": str(ref), "error": str(exc)})
+                    log.warning("foreign controller not read", extra={"found": str(ref), "error": str(exc)})
             if self._unread:
                 await asyncio.sleep(AGAIN_SECONDS * (0.5 + random.random()))
                 self._news.set()
 
     async def _read(self, ref: Ref) -> None:
-        live = self.deployments.get(ref.namespace, ref.name)
-        if live is None:
-            self._unread.discard(ref)
-            return
-        ways = foreign.started(live)
+        if ref.kind == LEASE:
+            holder = self._holder(ref)
+            ways = await self._led_by(ref, holder)
+        else:
+            ways = self._ways(ref)
         try:
             found = [await read(self._cluster, how) for how in ways]
         except RetryableError as exc:
@@ -136,30 +158,52 @@ class Foreigners:
             self._found.setdefault(ref, tuple(foreign.judge(how, None, unread=f"not read yet: {exc}") for how in ways))
             self.look()
             raise
-        if self.deployments.get(ref.namespace, ref.name) == live:
+        if (self._holder(ref) == holder) if ref.kind == LEASE else (self._ways(ref) == ways):
             self._unread.discard(ref)
-            self._found[ref] = tuple(each for each in found if each is not None)
+        self._found[ref] = tuple(each for each in found if each is not None)
+        if not ways:
+            del self._found[ref]
         self.look()
+
+    def _ways(self, ref: Ref) -> tuple[Started, ...]:
+        live = self.deployments.get(ref.namespace, ref.name)
+        return () if live is None else tuple(_unpacked(ref, each) for each in live["ways"])
+
+    async def _led_by(self, lease: Ref, holder: str) -> tuple[Started, ...]:
+        """Read the pod that moves a Lease, unless it is of a Deployment that counts by itself, or of nobody."""
+        if not holder or any(
+            holder.startswith(f"{each['name']}-") for each in self.deployments.within(lease.namespace)
+        ):
+            return ()
+        pod = await self._cluster.get(Ref(POD, lease.namespace, holder))
+        if pod is None or (pod["metadata"].get("labels") or {}).get(names.MANAGED_BY_LABEL) == names.MANAGED_BY:
+            return ()
+        return foreign.started(pod)
 
 
 def only_controllers(live: Manifest) -> Manifest | None:
-    """Keep only Deployments that run a controller, and of those what tells how; of the rest nothing is stored.
+    """Keep only Deployments that run a controller, and of those no more than how: of the rest nothing is stored.
 
     `generation` moves when the pods are replaced: what its ConfigMap says counts from then on.
     """
-    if not foreign.started(live):
+    ways = foreign.started(live)
+    if not ways:
         return None
-    meta, spec, status = live["metadata"], live["spec"], live.get("status") or {}
-    pod = spec["template"]["spec"]
-    keep = ("name", "image", "command", "args", "env")
-    containers = [{key: each[key] for key in keep if key in each} for each in pod["containers"]]
+    meta = live["metadata"]
+    return {"name": meta["name"], "generation": meta.get("generation"), "ways": [_packed(each) for each in ways]}
+
+
+def _packed(how: Started) -> dict[str, Any]:
+    place = None if how.configuration is None else [how.configuration.namespace, how.configuration.name]
     return {
-        "apiVersion": live["apiVersion"],
-        "kind": live["kind"],
-        "metadata": {key: meta[key] for key in ("name", "namespace", "uid", "generation") if key in meta},
-        "spec": {
-            "replicas": spec.get("replicas"),
-            "template": {"spec": {"serviceAccountName": pod.get("serviceAccountName"), "containers": containers}},
-        },
-        "status": {key: status[key] for key in ("replicas", "terminatingReplicas") if key in status},
+        "sees": how.sees,
+        "configuration": place,
+        "replicas": how.replicas,
+        "account": how.account,
+        "unsure": how.unsure,
     }
+
+
+def _unpacked(ref: Ref, packed: Mapping[str, Any]) -> Started:
+    place = packed["configuration"]
+    return Started(ref=ref, **{**packed, "configuration": None if place is None else Ref(CONFIG_MAP, *place)})

@@ -175,7 +175,13 @@ async def _around(cluster: Rehearsal) -> Surroundings:
     """Look around once for all namespaces of one run: it is the whole cluster that is read."""
 
     async def look() -> Surroundings:
-        found = Surroundings(cluster, lambda _name, _delay: None, leads=lambda _found: False, everyone=tuple)
+        found = Surroundings(
+            cluster,
+            lambda _name, _delay: None,
+            leads=lambda _found: False,
+            holder=lambda _lease: "",
+            everyone=tuple,
+        )
         await found.read_once()
         return found
 

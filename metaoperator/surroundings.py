@@ -28,12 +28,14 @@ class Surroundings:
         ask: Callable[[str, float], None],
         *,
         leads: Callable[[Foreign], bool],
+        holder: Callable[[Ref], str],
         everyone: Callable[[], Collection[str]],
     ) -> None:
         """`everyone` names the namespaces that are opted in."""
         self._ask = ask
         self._everyone = everyone
-        self.foreigners = Foreigners(cluster, leads, self._moved)
+        self._known = False
+        self.foreigners = Foreigners(cluster, leads=leads, holder=holder, changed=self._moved)
         self.stamping = Stamping(cluster, lambda: self._moved({""}))
 
     @property
@@ -43,8 +45,9 @@ class Surroundings:
 
     @property
     def known(self) -> bool:
-        """Tell whether children can be judged by it."""
-        return self.foreigners.known and self.stamping.known
+        """Tell whether children can be judged by it; what comes later holds nobody up while it is read."""
+        self._known = self._known or (self.foreigners.known and self.stamping.known)
+        return self._known
 
     def runs(self) -> list[Coroutine[Any, Any, None]]:
         """Hand out what has to run."""

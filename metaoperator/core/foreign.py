@@ -200,7 +200,7 @@ def _expanded(word: str, environment: Mapping[str, str | None]) -> str:
         if found[2] not in environment:
             return found[0]
         if (value := environment[found[2]]) is None:
-            raise _UntoldError(word)
+            raise _UntoldError(word[:60])
         return value
 
     return _REFERENCE.sub(read, word)

@@ -201,6 +201,62 @@ async def test_without_the_policy_and_without_others_a_child_works_and_the_lack_
         await seen(world, "team-a", ("True", "StampingMissing"))
 
 
+async def test_a_controller_of_no_deployment_is_found_by_its_lease(world: World, server: FakeApiServer) -> None:
+    """A bare pod, or one of a StatefulSet, that holds the Lease of a controller without an ID, while that moves."""
+    world.namespace("argo")
+    may_list(world, "argo", "default")
+    world.make("ConfigMap", "argo", "workflow-controller-configmap", data={})
+    container = {"name": "c", "image": IMAGE, "command": ["workflow-controller"]}
+    world.make("Pod", "argo", "by-hand", spec={"containers": [container]})
+    spec = {"holderIdentity": "by-hand", "leaseDurationSeconds": 15, "renewTime": _now(server)}
+    unstamp(world)
+    async with world.operator():
+        world.opt_in("team-a")
+        await seen(world, "team-a", ("True", "StampingMissing"))
+        world.make("Lease", "argo", "workflow-controller", api="coordination.k8s.io/v1", spec=spec)
+        await seen(world, "team-a", OVERLAP)
+        assert "Pod/argo/by-hand (no instance ID, all namespaces)" in world.message("team-a")
+        await asyncio.sleep(60)
+        assert world.condition("team-a") == OVERLAP
+        server.delete("Pod", "argo", "by-hand")
+        await seen(world, "team-a", ("True", "StampingMissing"))
+
+
+async def test_a_lease_that_nobody_holds_or_a_deployment_explains_adds_nothing(
+    world: World, server: FakeApiServer
+) -> None:
+    """A Lease can be made by anybody who may write one; a controller is not counted twice."""
+    install(world, config={"instanceID": "other"})
+    unstamp(world)
+    async with world.operator() as one:
+        world.opt_in("team-a")
+        await seen(world, "team-a", ("True", "StampingMissing"))
+        (pod,) = [each["metadata"]["name"] for each in server.select("Pod", "argo")]
+        for namespace, holder in (("argo", pod), ("evil", "nobody")):
+            if namespace == "evil":
+                world.namespace(namespace)
+            spec = {"holderIdentity": holder, "leaseDurationSeconds": 10**6, "renewTime": _now(server)}
+            world.make("Lease", namespace, "workflow-controller", api="coordination.k8s.io/v1", spec=spec)
+        await asyncio.sleep(60)
+        assert world.condition("team-a") == ("True", "StampingMissing")
+        found = one.operator._fleet.around.foreigners._found
+        assert [ref.kind.kind for ref in found] == ["Deployment"]
+
+
+async def test_a_tenants_deployments_hold_nobody_up(world: World, server: FakeApiServer) -> None:
+    """Reading one may take its time; the others are served meanwhile."""
+    async with world.operator():
+        world.opt_in("team-a")
+        await seen(world, "team-a", LEADING)
+        hung = server.faults.hang(resource="subjectaccessreviews")
+        world.namespace("evil")
+        deploy(world, "evil")
+        await hung.entered()
+        world.opt_in("team-b")
+        await world.until(lambda: world.condition("team-b") == LEADING, 10)
+        hung.release()
+
+
 async def test_an_unreadable_configmap_counts_as_no_id(world: World, server: FakeApiServer) -> None:
     """What cannot be told may serve everything without an ID: it stops where nothing stamps, and says why."""
     server.faults.answer(403, verb="get", resource="configmaps", namespace="argo", times=10**6)
@@ -349,7 +405,9 @@ async def test_looks_that_one_change_asks_for_are_spread(world: World) -> None:
     asked: dict[str, float] = {}
     spaces = [f"team-{number:03}" for number in range(100)]
     async with world.cluster() as cluster:
-        around = Surroundings(cluster, asked.__setitem__, leads=lambda _: False, everyone=lambda: spaces)
+        around = Surroundings(
+            cluster, asked.__setitem__, leads=lambda _: False, holder=lambda _: "", everyone=lambda: spaces
+        )
         around._moved({""})
         assert sorted(asked) == spaces
         assert len(set(asked.values())) > 90
