@@ -96,6 +96,10 @@ contract: $(READY) ## the fake API server and the real one, held to the same tru
 e2e: $(READY) image ## end to end on the local cluster, the operator as a pod, real controllers
 	@$(WITH_CLUSTER) env KUBECONFIG=$(KUBECONFIG_LOCAL) $(PY) -m pytest -q tests/e2e
 
+.PHONY: admission
+admission: $(READY) ## the admission policies with each component, on a real API server alone; needs no root
+	@$(PY) -m pytest -q tests/admission
+
 .PHONY: current
 current: $(READY) ## `make demo CLUSTER=current` by somebody without root, on the local cluster
 	@$(WITH_CLUSTER) env KUBECONFIG=$(KUBECONFIG_LOCAL) $(PY) -m pytest -q tests/current
@@ -118,7 +122,7 @@ readme: $(READY) ## run README's shell blocks unchanged, in an empty directory, 
 real: contract e2e current
 
 .PHONY: test
-test: check parts image ## everything; what CI runs
+test: check parts admission image ## everything; what CI runs
 	@$(WITH_CLUSTER) $(MAKE) --no-print-directory real
 	@METAOPERATOR_TEST=1 $(MAKE) --no-print-directory readme
 

@@ -26,6 +26,18 @@ minutes across container restarts: a child whose account was made anew is locked
 SPEC_LOST_ANNOTATION: Final = f"{GROUP}/spec-lost"
 """On a WorkflowController that the operator made anew while the child of a lost one went on: its values are unknown."""
 
+INSTANCE_ID_POLICY_ANNOTATION: Final = f"{GROUP}/instance-id-policy"
+"""On a stamping policy: how it chooses the ID, in the words of `ControllerTemplate.spec.instanceIDPolicy`."""
+FLEET_INSTANCE_ID: Final = "metaoperator"
+"""What the policy `Fleet` gives to every namespace."""
+STAMPING: Final = "metaoperator-instance-id"
+STAMPING_PINNED: Final = "metaoperator-instance-id-pinned"
+"""The MutatingAdmissionPolicies that put the ID on Workflows; each has a binding of its name."""
+INSTANCE_ID_METADATA: Final = "metaoperator-instance-id-metadata"
+"""The ValidatingAdmissionPolicy that keeps the ID out of `workflowMetadata`."""
+INSTANCE_ID_STARTED: Final = "metaoperator-instance-id-started"
+"""The optional one that keeps the ID of started Workflows as it is."""
+
 INSTANCE_ID_LABEL: Final = "workflows.argoproj.io/controller-instanceid"
 COMPLETED_LABEL: Final = "workflows.argoproj.io/completed"
 WORKFLOW_LABEL: Final = "workflows.argoproj.io/workflow"

@@ -5,15 +5,18 @@
     settled              the same fleet, left alone for ten minutes
     settled-restarted    … after a restart of the operator
     settled-mirrored     … after a restart, where an admission policy rewrites images
+    admission            what the admission policies cost the API server
+    admission-outages    what they refuse while an API server comes back
 
-All but the first run on fresh local clusters, which need root and are gone at the end.
+`render` needs nothing, those about admission an API server of their own. The others run on fresh local clusters, which
+need root and are gone at the end.
 """
 
 import argparse
 import sys
 from collections.abc import Callable
 
-from . import burst, render, report, settled
+from . import admission, burst, render, report, settled
 from .report import Figure
 
 
@@ -26,6 +29,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2, help="of operator and raw replay in turn (%(default)s)")
     parser.add_argument("--namespaces", type=int, default=burst.NAMESPACES, help="(%(default)s)")
     parser.add_argument("--minutes", type=float, default=10, help="of settled quiet (%(default)s)")
+    parser.add_argument("--outages", type=int, default=20, help="of the API server, for each policy (%(default)s)")
     parser.add_argument("--workers", type=int, help="the operator's, where they are not its default")
     options = parser.parse_args()
     count, minutes = options.namespaces, options.minutes
@@ -35,12 +39,16 @@ def main() -> None:
         "settled": lambda: settled.opted_in(minutes, count),
         "settled-restarted": lambda: settled.restarted(minutes, count),
         "settled-mirrored": lambda: settled.mirrored(minutes, count),
+        "admission": admission.costs,
+        "admission-outages": lambda: admission.outages(options.outages),
     }
     chosen = options.only or list(benches)
     if unknown := sorted(set(chosen) - benches.keys()):
         parser.error(f"no bench {', '.join(unknown)}; there are {', '.join(benches)}")
     arguments = {
         "render": "",
+        "admission": "",
+        "admission-outages": f" --outages {options.outages}",
         "burst": f" --rounds {options.rounds} --namespaces {count}",
     }
     for name in chosen:

@@ -120,7 +120,7 @@ def test_every_manifest_is_one_object_with_a_name(path: Path) -> None:
 def test_every_file_in_a_bundle_is_applied(path: Path) -> None:
     """A manifest that its kustomization forgets is never installed."""
     there = {item.name for item in path.parent.iterdir() if item.is_dir() or item.suffix == ".yaml"} - {path.name}
-    assert sorted(read(path)["resources"]) == sorted(there)
+    assert sorted(read(path).get("resources", [])) == sorted(there)
 
 
 @pytest.mark.parametrize("path", [*MANIFESTS, *KUSTOMIZATIONS], ids=short)
@@ -147,21 +147,7 @@ def test_the_operator_bundle_holds_nothing_that_children_live_on() -> None:
 
 
 def test_names_in_manifests_are_those_in_the_code() -> None:
-    """Label, prefixes and fixed names of policy and CRDs are the ones that the operator reads."""
-    policy = only(FLEET, "MutatingAdmissionPolicy", "metaoperator-instance-id")["spec"]
-    selector = policy["matchConstraints"]["namespaceSelector"]["matchExpressions"]
-    conditions = {item["name"]: item["expression"] for item in policy["matchConditions"]}
-    texts = [*conditions.values(), policy["mutations"][0]["jsonPatch"]["expression"]]
-
-    assert {"key": names.OPT_IN_LABEL, "operator": "Exists"} in selector
-    assert {"key": names.OPT_IN_LABEL, "operator": "NotIn", "values": ["", names.OPTED_OUT]} in selector
-    own = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": [names.OPERATOR_NAMESPACE]}
-    assert own in selector
-    refused = re.findall(r"startsWith\('([^']*)'\)", conditions["namespace-may-opt-in"])
-    assert tuple(refused) == names.REFUSED_PREFIXES
-    labels = {label for text in texts for label in re.findall(r"['\"](\w+\.argoproj\.io/[^'\"]*)['\"]", text)}
-    assert labels == {names.INSTANCE_ID_LABEL}
-
+    """Fixed names of CRDs and of what is installed are the ones that the operator reads."""
     for path in CRDS:
         assert read(path)["spec"]["group"] == names.GROUP
     schema = read(FLEET / "crds" / "workflowcontrollers.yaml")["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
