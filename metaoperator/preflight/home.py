@@ -31,7 +31,7 @@ _STRANGER: Final = _Lost(
     f"fences let {_ACCOUNT} pass, and deny the operator what every opt-in needs", bundle.HOME_WORDS[:1]
 )
 _STAMPED: Final = _Lost(
-    "the stamping policy does not spare the operator's own namespace, which is never served", ("values: [{}]",)
+    "policies about instance IDs do not spare the operator's own namespace, which is never served", ("values: [{}]",)
 )
 _NAMESPACE: Final = _Lost(
     f"the fleet bundle makes namespace {_SHIPPED} instead, with its Pod Security labels", ("  name: {}",)
@@ -93,6 +93,8 @@ async def _holds(cluster: Cluster, shipped: Manifest, moved: Manifest) -> bool:
 
 def _lost(shipped: Manifest, moved: Manifest) -> _Lost:
     match shipped["kind"]:
+        case "ValidatingAdmissionPolicy" if shipped["metadata"]["name"] == names.INSTANCE_ID_METADATA:
+            return _STAMPED
         case "ValidatingAdmissionPolicy" if _conditions(shipped) != _conditions(moved):
             return _UNFENCED
         case "ValidatingAdmissionPolicy":

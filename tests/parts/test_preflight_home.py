@@ -51,12 +51,14 @@ async def test_an_operator_that_moved_alone_is_warned_of_each_thing_that_does_no
     assert {row.check for row in rows if row.result is Result.WARNING} == {home.CHECK}
     found = of_home(rows)
     assert [what.removeprefix("platform: ").partition(",")[0] for what in found] == [
-        "the stamping policy does not spare the operator's own namespace",
+        "policies about instance IDs do not spare the operator's own namespace",
         "fences let ServiceAccount metaoperator/metaoperator pass",
         "fences do not hold the operator",
     ]
     stamping, stranger, unfenced = found.values()
-    assert stamping.endswith(" manifests/fleet/instance-id-policy.yaml")
+    assert stamping.endswith(
+        " manifests/fleet/instance-id-policy.yaml manifests/fleet/instance-id-metadata-policy.yaml"
+    )
     assert stranger.endswith(f" {FENCES}/child-workloads.yaml {FENCES}/platform-fields.yaml")
     operators = ("accounts", "pods", "rolebindings", "workflows", "writes")
     assert unfenced.endswith('" ' + " ".join(f"{FENCES}/operator-{each}.yaml" for each in operators))

@@ -1,4 +1,4 @@
-"""The policies about instance IDs, held to the names in the code and to each other; tests/admission asks what they do."""
+"""The policies about instance IDs, held to the code and to each other; what they do is asked in tests/admission."""
 
 import re
 from pathlib import Path
