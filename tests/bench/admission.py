@@ -87,7 +87,7 @@ class Server:
 
     def crds(self, which: str) -> None:
         """Apply one of Argo's two sets of CRDs, by force, as an upgrade does."""
-        self.kubectl("apply", "--server-side", "--force-conflicts", "-f", build.argo_crds(which))
+        self.kubectl("apply", "--server-side", "--force-conflicts", "--validate=false", "-f", build.argo_crds(which))
 
     def have(self, wanted: Sequence[Object]) -> None:
         """Have just these policies about instance IDs, and wait until they are what counts."""
@@ -103,7 +103,7 @@ class Server:
             self.kubectl("delete", "--ignore-not-found", *gone)
         if wanted:
             items = {"apiVersion": "v1", "kind": "List", "items": [*policies, *bindings]}
-            self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=items)
+            self.kubectl("apply", "--server-side", "--force-conflicts", "--validate=false", "-f", "-", stdin=items)
         self._has = wanted
         time.sleep(2.5)  # the API server looks at its policies once a second, and reads parameters before it is asked
 
@@ -116,7 +116,7 @@ class Server:
             spent = machine.seconds(self.api_server.pid) - before
             assert spent <= 0.05, f"{spent} s of CPU in a second"
 
-        eventually(idle, seconds=60, every=0.1)
+        eventually(idle, seconds=120, every=0.1)
 
     def send(self, method: str, path: str, body: str = "") -> tuple[int, Object]:
         """Send one request over a connection that stays open."""
@@ -317,6 +317,7 @@ def _outages(server: Server, rounds: int) -> list[Figure]:
         # Each way is first as often as last, and gets each set of CRDs as often as the other.
         turned = list(ways) if number % 2 == 0 else list(reversed(ways))
         for place, way in enumerate(turned):
+            server.settle()
             server.have(ways[way])
             _outage(server, counts[way], crds="minimal" if (number // 2 + place) % 2 == 0 else "full")
             told = counts[way]

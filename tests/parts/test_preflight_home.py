@@ -119,7 +119,12 @@ async def test_the_cures_are_commands_that_mend_the_files(world: World, checkout
 
 def test_no_text_of_the_bundles_names_the_namespace_in_words_that_are_not_known() -> None:
     """Other mentions in policies are the mark's, the account's and the product's own name."""
-    known = ("serviceaccount metaoperator`", "managed-by=metaoperator ", ".orValue('') == 'metaoperator'")
+    known = (
+        "serviceaccount metaoperator`",
+        "managed-by=metaoperator ",
+        ".orValue('') == 'metaoperator'",
+        "[request.namespace, 'metaoperator']",
+    )
     for file, shipped in bundle.files(bundle.FLEET):
         if "Policy" not in shipped["kind"] or shipped["kind"].endswith("Binding"):
             continue
