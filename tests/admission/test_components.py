@@ -33,13 +33,13 @@ def test_components_change_nothing_but_what_they_are_about(world: World) -> None
         gone[component], new[component] = plain.keys() - built.keys(), built.keys() - plain.keys()
         changed[component] = {key for key in plain.keys() & built.keys() if plain[key] != built[key]}
 
-    stamping = {(MAP, names.STAMPING), (f"{MAP}Binding", names.STAMPING)}
+    stamping = {(MAP, names.STAMPING_POLICY), (f"{MAP}Binding", names.STAMPING_POLICY)}
     pinned = {(MAP, names.STAMPING_PINNED), (f"{MAP}Binding", names.STAMPING_PINNED)}
     guard = {(f"ValidatingAdmissionPolicy{each}", names.INSTANCE_ID_STARTED) for each in ("", "Binding")}
     assert gone == {each: stamping if each == "instance-id-none" else set() for each in COMPONENTS}
     assert new == {each: set() for each in COMPONENTS} | {"instance-id-pinned": pinned, "started-guard": guard}
     assert changed == {
-        "instance-id-fleet": {(MAP, names.STAMPING)},
+        "instance-id-fleet": {(MAP, names.STAMPING_POLICY)},
         "instance-id-none": set(),
         "instance-id-pinned": {("ValidatingAdmissionPolicy", "metaoperator-operator-workflows")},
         "started-guard": set(),
@@ -50,7 +50,7 @@ def test_components_change_nothing_but_what_they_are_about(world: World) -> None
 def test_every_policy_says_which_id_it_stamps(world: World) -> None:
     """The operator and preflight read it there."""
     for component, said in (((), "PerNamespace"), (("instance-id-fleet",), "Fleet")):
-        policy = spec_of(world.built(*component), MAP, names.STAMPING)
+        policy = spec_of(world.built(*component), MAP, names.STAMPING_POLICY)
         assert policy["metadata"]["annotations"][names.INSTANCE_ID_POLICY_ANNOTATION] == said
 
 
@@ -126,7 +126,7 @@ def test_a_chosen_id_wins_over_each_policy(
 def test_both_orders_of_the_two_policies_give_the_same(pinned: World) -> None:
     """The API server calls policies in the order of a map, drawn anew whenever it reads them: both are waited for."""
     policies = [each for each in pinned.built("instance-id-pinned") if each["apiVersion"].startswith("admissionreg")]
-    for name, mark in ((names.STAMPING, "constant "), (names.STAMPING_PINNED, "pinned ")):
+    for name, mark in ((names.STAMPING_POLICY, "constant "), (names.STAMPING_PINNED, "pinned ")):
         spec_of(policies, MAP, name)["spec"]["mutations"].append(_trace(mark))
     orders: dict[str, set[str | None]] = {}
 

@@ -215,7 +215,9 @@ def _node(index: int) -> Object:
 
 def _costs(server: Server) -> list[Figure]:
     shipped = [
-        each for (_, name), each in server.shipped.items() if name in (names.STAMPING, names.INSTANCE_ID_METADATA)
+        each
+        for (_, name), each in server.shipped.items()
+        if name in (names.STAMPING_POLICY, names.INSTANCE_ID_METADATA)
     ]
     guarded = [each for each in server.shipped.values() if each["metadata"]["name"] != names.STAMPING_PINNED]
     pinned = [each for each in server.shipped.values() if each["metadata"]["name"] != names.INSTANCE_ID_STARTED]
@@ -306,7 +308,7 @@ class Count:
 
 def _outages(server: Server, rounds: int) -> list[Figure]:
     of = server.shipped
-    stamping = [each for (_, name), each in of.items() if name == names.STAMPING]
+    stamping = [each for (_, name), each in of.items() if name == names.STAMPING_POLICY]
     ways: Mapping[str, Sequence[Object]] = {
         "no policy": (),
         "failurePolicy Fail": stamping,

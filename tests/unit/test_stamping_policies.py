@@ -36,7 +36,7 @@ def test_they_are_those_that_the_code_names() -> None:
     """Each has a binding of its name."""
     assert POLICIES.keys() == BINDINGS.keys()
     assert POLICIES.keys() == {
-        names.STAMPING,
+        names.STAMPING_POLICY,
         names.STAMPING_PINNED,
         names.INSTANCE_ID_METADATA,
         names.INSTANCE_ID_STARTED,
@@ -89,7 +89,9 @@ def test_none_is_asked_at_updates_of_workflows_but_the_guard() -> None:
 
 def test_the_stamping_policy_says_which_id_it_gives() -> None:
     """The operator and preflight compare it with what ControllerTemplates say."""
-    assert POLICIES[names.STAMPING]["metadata"]["annotations"] == {names.INSTANCE_ID_POLICY_ANNOTATION: "PerNamespace"}
+    assert POLICIES[names.STAMPING_POLICY]["metadata"]["annotations"] == {
+        names.INSTANCE_ID_POLICY_ANNOTATION: "PerNamespace"
+    }
 
 
 def test_a_chosen_id_takes_the_place_of_each_that_the_fleet_gives() -> None:
