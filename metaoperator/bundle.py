@@ -1,6 +1,7 @@
 """The manifests that travel with the package: what a cluster needs for the fleet, and for the operator."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,6 +11,8 @@ from metaoperator.core.rules import Right
 
 FLEET: Final = "fleet"
 OPERATOR: Final = "operator"
+COMPONENTS: Final = "components"
+"""Kustomize components over the fleet bundle: people choose by them how Workflows get their instance IDs."""
 _CLUSTER_SCOPED: Final = frozenset({"ClusterRole", "ClusterRoleBinding"})
 
 HOME_WORDS: Final = (
@@ -36,6 +39,55 @@ def files(name: str) -> list[tuple[str, Manifest]]:
     """Read the objects of one bundle, each with the file in which it is written."""
     where = folder(name)
     return [(f"manifests/{name}/{path.relative_to(where)}", manifest) for path, manifest in _objects(where)]
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How one object of the fleet bundle is installed: by which components, and as what, if at all."""
+
+    components: tuple[str, ...]
+    manifest: Manifest | None
+
+
+def ways(manifest: Manifest) -> list[Way]:
+    """Write an object of the fleet bundle in every way in which components leave it, the plain one first."""
+    found = [Way((), manifest)]
+    for place in sorted(path for path in folder(COMPONENTS).iterdir() if path.is_dir()):
+        about: dict[str, Any] = strictyaml.load((place / "kustomization.yaml").read_text(encoding="utf-8"))
+        for each in about.get("patches", ()):
+            if all(each["target"].get(key, is_) == is_ for key, is_ in _target(manifest).items()):
+                patch: Any = strictyaml.load(each["patch"])
+                found += [
+                    Way((*way.components, place.name), _patched(way.manifest, patch))
+                    for way in found
+                    if way.manifest is not None
+                ]
+    return found
+
+
+def _target(manifest: Manifest) -> dict[str, str]:
+    return {"kind": manifest["kind"], "name": manifest["metadata"]["name"]}
+
+
+def _patched(manifest: Manifest, patch: Any) -> Manifest | None:
+    """Apply a patch of ours as kustomize does: they take an object away, or replace fields that are there."""
+    if isinstance(patch, Mapping):
+        return None
+    found: Any = manifest
+    for step in patch:
+        if step["op"] == "replace":
+            keys = [each.replace("~1", "/").replace("~0", "~") for each in step["path"].split("/")[1:]]
+            found = _replaced(found, keys, step["value"])
+    return dict(found)
+
+
+def _replaced(value: Any, keys: list[str], new: Any) -> Any:
+    if not keys:
+        return new
+    key, *rest = keys
+    if isinstance(value, list):
+        return [_replaced(item, rest, new) if str(index) == key else item for index, item in enumerate(value)]
+    return {**value, key: _replaced(value[key], rest, new)}
 
 
 def operators_rights(home: str = names.OPERATOR_NAMESPACE) -> list[Right]:

@@ -29,14 +29,19 @@ async def of(cluster: Cluster, name: str, home: str) -> list[Row]:
     """
     shipped = bundle.objects(name)
     missing, changed = [], []
+    chosen: dict[str, None] = {}
     for manifest in shipped:
-        moved = bundle.moved(manifest, home)
-        ref = Ref.of(moved)
-        live = await found(cluster, ref)
-        if live is None:
-            missing.append(str(ref))
-        elif ref.kind not in _THEIRS and (differing := apart(moved, live)) and apart(manifest, live):
+        ways = bundle.ways(manifest) if name == bundle.FLEET else [bundle.Way((), manifest)]
+        seen = [each for way in ways if (each := await _seen(cluster, way, home))]
+        ref = Ref.of(bundle.moved(manifest, home))
+        if not seen:
+            taken = next((way.components for way in ways if way.manifest is None), ())
+            missing.append(f"{ref}{f' (as with component {taken[-1]})' if taken else ''}")
+            continue
+        components, differing = min(seen, key=lambda each: len(each[1]))
+        if ref.kind not in _THEIRS and differing:
             changed.append(f"{ref} ({differing[0]}{' …' if len(differing) > 1 else ''})")
+        chosen |= dict.fromkeys(components)
     check, cure = f"{name} bundle", _apply(name, home)
     rows = []
     if missing:
@@ -45,7 +50,21 @@ async def of(cluster: Cluster, name: str, home: str) -> list[Row]:
     if changed:
         what = f"not as this version ships it: {', '.join(changed)}"
         rows.append(Row(check=check, result=Result.WARNING, what=what, cure=cure))
-    return rows or [Row(check=check, result=Result.OK, what=f"all {len(shipped)} objects are there, as shipped")]
+    how = f", with {', '.join(sorted(chosen))}" if chosen else ""
+    what = f"all {len(shipped)} objects are there, as shipped{how}"
+    return rows or [Row(check=check, result=Result.OK, what=what)]
+
+
+async def _seen(cluster: Cluster, way: bundle.Way, home: str) -> tuple[tuple[str, ...], list[str]] | None:
+    """Tell in which fields the live object is not as one way of installing it has it; `None` where there is none."""
+    if way.manifest is None:
+        return None
+    moved = bundle.moved(way.manifest, home)
+    live = await found(cluster, Ref.of(moved))
+    if live is None:
+        return None
+    # One that only names the shipped namespace of the operator is told by `home`.
+    return way.components, apart(moved, live) if apart(way.manifest, live) else []
 
 
 def _apply(name: str, home: str) -> str:

@@ -19,6 +19,7 @@ from tests.e2e.namespaces import Namespaces
 ORDER = (
     "images",
     "serving",
+    "stamping",
     "commands",
     "settled",
     "fences",

@@ -1,6 +1,7 @@
 """A namespace opts in beside a cluster-wide workflow-controller without an ID that lives: two real controllers."""
 
 import subprocess
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -14,6 +15,7 @@ ARGO = "e2e-argo"
 BESIDE = "e2e-beside"
 REFUSED = "e2e-unstamped"
 SAME = "e2e-same"
+SCHEDULED = "e2e-scheduled"
 FOREIGN = MANIFESTS / "foreign.yaml"
 POLICY = "manifests/fleet/instance-id-policy.yaml"
 WHO = f"Deployment/{ARGO}/workflow-controller"
@@ -72,7 +74,7 @@ def foreign(main: str, namespaces: Namespaces, kubectl: Kubectl, api: Api) -> It
     yield
     kubectl("apply", "--server-side", "-f", POLICY)
     kubectl("delete", "--ignore-not-found", "--wait=false", "-f", FOREIGN)
-    namespaces.remove(ARGO, BESIDE, REFUSED, SAME, wait=True)
+    namespaces.remove(ARGO, BESIDE, REFUSED, SAME, SCHEDULED, wait=True)
     stamped(kubectl, main)
 
 
@@ -181,6 +183,41 @@ def test_what_was_there_stays_with_the_other_controller_and_what_is_new_goes_to_
         assert WHO not in condition(row, "Ready")["message"]
 
     eventually(gone)
+
+
+def test_a_schedule_that_stays_with_the_other_controller_keeps_what_it_fires(
+    foreign: None, namespaces: Namespaces, kubectl: Kubectl, api: Api
+) -> None:
+    """What it fires carries no ID either: its controller would forget it, and `Forbid` would forbid nothing."""
+    del foreign
+    namespaces.make(SCHEDULED)
+    cron = workflows.one_step("theirs", kind="CronWorkflow")
+    cron["spec"] |= {"schedules": ["@every 5s"], "concurrencyPolicy": "Forbid"}
+    cron["spec"]["workflowSpec"]["suspend"] = True  # what is fired does not end
+    workflows.submit(kubectl, SCHEDULED, cron)
+    namespaces.label(SCHEDULED, "enabled")
+    namespaces.ready(SCHEDULED)
+    kubectl("patch", "cronworkflow", "theirs", "-n", SCHEDULED, "--type=merge", "-p", '{"spec":{"suspend":false}}')
+
+    def fired() -> list[Object]:
+        return api.objects(workflows.WORKFLOWS, SCHEDULED)
+
+    def first() -> None:
+        assert fired(), "nothing was fired"
+
+    eventually(first)
+    # Long enough for several schedules, and for the controller to compare what it holds, which it does every 10 s.
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        (only,) = fired()
+        time.sleep(1)
+
+    live = api.object("argoproj.io/v1alpha1/cronworkflows", SCHEDULED, "theirs")
+    assert live is not None
+    assert INSTANCE_ID not in (live["metadata"].get("labels") or {})
+    assert INSTANCE_ID not in only["metadata"]["labels"]
+    assert [each["name"] for each in live["status"]["active"]] == [only["metadata"]["name"]]
+    kubectl("delete", "cronworkflows,workflows", "--all", "-n", SCHEDULED)
 
 
 def test_without_the_policy_nothing_is_installed_beside_it(

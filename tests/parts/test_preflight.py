@@ -139,6 +139,17 @@ async def test_an_empty_cluster_is_told_what_to_install_in_order(world: World, s
     assert ("namespace team-a", "6 objects would be made, and the controller's pod admitted") in told(rows, Result.OK)
 
 
+def _component(world: World, name: str) -> None:
+    """Apply the bundle again, as a component leaves it."""
+    for manifest in bundle.objects(bundle.FLEET):
+        for way in bundle.ways(manifest):
+            if way.components == (name,) and way.manifest is not None:
+                ref = Ref.of(way.manifest)
+                world.server.patch(
+                    ref.kind.kind, None, ref.name, {key: way.manifest[key] for key in ("metadata", "spec")}
+                )
+
+
 # Each lack alone
 
 
@@ -243,7 +254,30 @@ LACKS: dict[str, Lack] = {
     "the stamping policy": Lack(
         _drop("MutatingAdmissionPolicy", "metaoperator-instance-id"),
         "fleet bundle",
-        "not there: MutatingAdmissionPolicy/metaoperator-instance-id",
+        "not there: MutatingAdmissionPolicy/metaoperator-instance-id (as with component instance-id-none)",
+    ),
+    "the stamping policy of the fleet's ID": Lack(
+        lambda world: _component(world, "instance-id-fleet"),
+        "fleet bundle",
+        f"all {len(bundle.objects(bundle.FLEET))} objects are there, as shipped, with instance-id-fleet",
+        Result.OK,
+    ),
+    "the fence of chosen IDs": Lack(
+        lambda world: _component(world, "instance-id-pinned"),
+        "fleet bundle",
+        f"all {len(bundle.objects(bundle.FLEET))} objects are there, as shipped, with instance-id-pinned",
+        Result.OK,
+    ),
+    "a policy of the fleet's ID that somebody changed": Lack(
+        lambda world: (
+            _component(world, "instance-id-fleet"),
+            world.server.patch(
+                "MutatingAdmissionPolicy", None, names.STAMPING_POLICY, {"spec": {"failurePolicy": "Ignore"}}
+            ),
+        ),
+        "fleet bundle",
+        "not as this version ships it: MutatingAdmissionPolicy/metaoperator-instance-id (spec.failurePolicy)",
+        Result.WARNING,
     ),
     "an older policy": Lack(
         lambda world: world.server.patch(
