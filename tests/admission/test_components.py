@@ -256,17 +256,18 @@ def guarded(world: World) -> Iterator[World]:
 counter = itertools.count()
 
 
-def _started(world: World, **labels: str) -> str:
+# What a Workflow says in its phase label, and in its status. A retried one is as Argo leaves it for a moment:
+# `completed` is gone, the phase label is kept, and status.phase is empty.
+NEW, RUNNING, RETRIED = ("", ""), ("Running", "Running"), ("Failed", "")
+
+
+def _started(world: World, state: tuple[str, str]) -> str:
     name = f"started-{next(counter)}"
-    manifest = one_step(name, labels={INSTANCE_ID: GUARDED} | labels)
-    manifest["status"] = {"phase": labels.get(names.PHASE_LABEL, "")}
+    label, phase = state
+    manifest = one_step(name, labels={INSTANCE_ID: GUARDED} | ({names.PHASE_LABEL: label} if label else {}))
+    manifest["status"] = {"phase": phase}
     world.create(GUARDED, manifest)
     return name
-
-
-RUNNING = {names.PHASE_LABEL: "Running"}
-# As Argo leaves it when it is retried: `completed` is gone, the phase label is kept, status.phase is empty.
-RETRIED = {names.PHASE_LABEL: "Failed"}
 
 
 def _relabel(world: World, name: str, who: str, value: str | None) -> tuple[int, Object]:
@@ -277,9 +278,9 @@ def _relabel(world: World, name: str, who: str, value: str | None) -> tuple[int,
 @pytest.mark.parametrize("value", ["other", None, ""])
 @pytest.mark.parametrize("state", [RUNNING, RETRIED], ids=["running", "retried"])
 @pytest.mark.parametrize("who", ["tenant", CHILD.format(NS)], ids=["a tenant", "another namespace's controller"])
-def test_nobody_moves_a_started_workflow(who: str, state: dict[str, str], value: str | None, guarded: World) -> None:
+def test_nobody_moves_a_started_workflow(who: str, state: tuple[str, str], value: str | None, guarded: World) -> None:
     """Neither by another ID nor by none."""
-    code, answer = _relabel(guarded, _started(guarded, **state), who, value)
+    code, answer = _relabel(guarded, _started(guarded, state), who, value)
 
     assert code == 403, answer
     assert f"ValidatingAdmissionPolicy '{names.INSTANCE_ID_STARTED}'" in answer["message"]
@@ -293,23 +294,23 @@ def test_the_platform_the_operator_and_the_child_are_let_through(who: str, guard
     if who.endswith("-1"):
         guarded.kubectl("create", "clusterrolebinding", "argo-1", "--clusterrole=argo", f"--user={who}")
 
-    code, answer = _relabel(guarded, _started(guarded, **RUNNING), who, "other")
+    code, answer = _relabel(guarded, _started(guarded, RUNNING), who, "other")
 
     assert code == 200, answer
 
 
 def test_a_workflow_that_has_not_started_may_be_moved(guarded: World) -> None:
     """No controller has looked at it."""
-    code, answer = _relabel(guarded, _started(guarded), "tenant", "other")
+    code, answer = _relabel(guarded, _started(guarded, NEW), "tenant", "other")
 
     assert code == 200, answer
 
 
 @pytest.mark.parametrize("who", ["tenant", CHILD.format(GUARDED)], ids=["a tenant", "the child"])
-@pytest.mark.parametrize("state", [{}, RUNNING, RETRIED], ids=["new", "running", "just retried"])
-def test_all_other_writes_pass(state: dict[str, str], who: str, guarded: World) -> None:
+@pytest.mark.parametrize("state", [NEW, RUNNING, RETRIED], ids=["new", "running", "just retried"])
+def test_all_other_writes_pass(state: tuple[str, str], who: str, guarded: World) -> None:
     """The child writes its phase, also right after a retry; a person labels, stops, suspends."""
-    name = _started(guarded, **state)
+    name = _started(guarded, state)
     patch = {
         "metadata": {"labels": {names.PHASE_LABEL: "Running", names.COMPLETED_LABEL: "false"}},
         "status": {"phase": "Running"},
