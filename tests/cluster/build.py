@@ -62,22 +62,27 @@ def family(recipe: Recipe) -> Path:
 
 
 def _inputs(recipe: Recipe) -> list[bytes]:
-    return [_HOW, repr(recipe).encode(), *recipe.module_files()]
+    return [_HOW, *recipe.inputs()]
 
 
 def _build(recipe: Recipe, place: Path) -> None:
     go = toolchain.find()
     source = place / "source"
     shutil.copytree(places.TOOLS / recipe.family, source)
-    if recipe.vendored_copies:
-        # A complaint about an embed pattern whose files the archive lacks is expected: only the CLI has them.
+    vendor = source / "vendor"
+    vendored = bool(recipe.vendored_copies or recipe.vendored_files)
+    if vendored:
+        # A complaint about an embed pattern whose files the archive lacks is expected: they are written below.
         _go(go, ["mod", "vendor"], source, lenient=True)
         for destination, origin in recipe.vendored_copies.items():
-            shutil.copyfile(source / "vendor" / origin, source / "vendor" / destination)
+            shutil.copyfile(vendor / origin, vendor / destination)
+        for destination, content in recipe.vendored_files.items():
+            (vendor / destination).parent.mkdir(parents=True, exist_ok=True)
+            (vendor / destination).write_text(content)
     for name, (module, pattern) in recipe.kept.items():
         _keep(go, module, pattern, source, place / name)
     flags = ["-trimpath", "-buildvcs=false", "-ldflags", _link_flags(recipe.variables.items())]
-    if recipe.vendored_copies:
+    if vendored:
         flags.append("-mod=vendor")
     if len(recipe.programs) == 1:
         ((name, package),) = recipe.programs.items()

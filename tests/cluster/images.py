@@ -14,6 +14,7 @@ PAUSE = "metaoperator.local/pause:1"
 BUSYBOX = "metaoperator.local/busybox:1"
 WORKFLOW_CONTROLLER = f"metaoperator.local/workflow-controller:{recipes.ARGO}"
 ARGOEXEC = f"metaoperator.local/argoexec:{recipes.ARGO}"
+ARGOCLI = f"metaoperator.local/argocli:{recipes.ARGO}"
 
 _PAUSE_C = b"""\
 /* Holds a pod's namespaces: sleeps until told to go, and reaps what is handed to it. */
@@ -41,7 +42,7 @@ def archives() -> dict[str, Path]:
     """Return every image's archive by name, writing those that the cache lacks."""
     argo = recipes.by_family("argo")
     programs = {name: build.family(argo) / name for name in argo.programs}
-    # The built programs are known by the folder that their recipe's digest names: no need to read 170 MB.
+    # The built programs are known by the folder that their recipe's digest names: no need to read 300 MB.
     argo_key = str(build.family(argo).name).encode()
     return {
         PAUSE: _archive(PAUSE, [_PAUSE_C], _pause),
@@ -51,6 +52,7 @@ def archives() -> dict[str, Path]:
         ),
         # Root, as the published image: the executor must read what any step's container wrote.
         ARGOEXEC: _archive(ARGOEXEC, [argo_key], lambda _: _one_program(programs["argoexec"], user="")),
+        ARGOCLI: _archive(ARGOCLI, [argo_key], lambda _: _one_program(programs["argo"], user="65534")),
     }
 
 

@@ -28,14 +28,18 @@ class Recipe:
     variables: dict[str, str] = field(default_factory=dict)
     # Files that a module archive cannot carry (symlinks upstream): destination → source, in the vendor folder.
     vendored_copies: dict[str, str] = field(default_factory=dict)
+    # Files that upstream builds before it compiles: destination in the vendor folder → content. Not in the repr, so that the
+    # keys of families without any stay what they were.
+    vendored_files: dict[str, str] = field(default_factory=dict, repr=False)
     # Files kept beside the programs: folder → (module, files in it). A module's archive is in the module
     # cache only until somebody cleans that.
     kept: dict[str, tuple[str, str]] = field(default_factory=dict)
 
-    def module_files(self) -> list[bytes]:
-        """Return go.mod and go.sum, which pin every dependency."""
+    def inputs(self) -> list[bytes]:
+        """Return all that decides what is built: this recipe, and go.mod and go.sum, which pin every dependency."""
         folder = places.TOOLS / self.family
-        return [(folder / name).read_bytes() for name in ("go.mod", "go.sum")]
+        files = [f"{path}: {content}".encode() for path, content in self.vendored_files.items()]
+        return [repr(self).encode(), *files, *((folder / name).read_bytes() for name in ("go.mod", "go.sum"))]
 
 
 RECIPES = (
@@ -62,13 +66,15 @@ RECIPES = (
     ),
     Recipe(
         family="argo",
-        programs={name: f"{ARGO_MODULE}/cmd/{name}" for name in ("workflow-controller", "argoexec")},
+        programs={name: f"{ARGO_MODULE}/cmd/{name}" for name in ("workflow-controller", "argoexec", "argo")},
         variables={f"{ARGO_MODULE}.version": ARGO},
         vendored_copies={
             f"{ARGO_MODULE}/workflow/executor/osspecific/signal_linux.go": (
                 f"{ARGO_MODULE}/workflow/executor/osspecific/signal_darwin.go"
             ),
         },
+        # The web pages of `argo server`, which need Node.js to be built, and which no test opens.
+        vendored_files={f"{ARGO_MODULE}/ui/dist/app/index.html": "<!doctype html><title>No user interface</title>\n"},
         # Without the kustomization and the readme beside them, so that `kubectl apply -f <folder>` works.
         kept={
             f"crds/{kind}": (ARGO_MODULE, f"manifests/base/crds/{kind}/argoproj.io_*.yaml")
