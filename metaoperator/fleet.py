@@ -38,11 +38,13 @@ _UNFINISHED: Final = f"{names.COMPLETED_LABEL}!=true"
 class Observed:
     """What the API server last said of one namespace. `work` is `None` where Workflows cannot be seen.
 
-    `labels` are the instance IDs that unfinished Workflows there carry, whose ever they are; `None` for none at all.
+    `pods` are the child's; those of its companions are `beside`. `labels` are the instance IDs that unfinished
+    Workflows there carry, whose ever they are; `None` for none at all.
     """
 
     objects: Mapping[Ref, Manifest]
     pods: tuple[Manifest, ...]
+    beside: tuple[Manifest, ...]
     lease: LeaseView | None
     work: WorkCount | None
     labels: frozenset[str | None] = frozenset()
@@ -57,6 +59,14 @@ class Observed:
             if ref.kind == DEPLOYMENT and ref.name == names.WORKFLOW_CONTROLLER:
                 return live
         return None
+
+    def companions(self, namespace_uid: str) -> list[Manifest]:
+        """Find the Deployments of ours that are not the child's."""
+        return [
+            live
+            for ref, live in self.ours(namespace_uid).items()
+            if ref.kind == DEPLOYMENT and ref.name != names.WORKFLOW_CONTROLLER
+        ]
 
 
 def unfinished(namespace: str, instance_id: str) -> Selection:
@@ -175,12 +185,14 @@ class Fleet:
     def observe(self, namespace: str, instance_id: str) -> Observed:
         """Look at one namespace; nothing is sent."""
         objects = {Ref.of(live): live for each in self.objects.values() for live in each.within(namespace)}
-        pods = tuple(pod for pod in self.pods.within(namespace) if health.belongs(pod, names.WORKFLOW_CONTROLLER))
+        pods = tuple(self.pods.within(namespace))
+        childs = tuple(pod for pod in pods if health.belongs(pod, names.WORKFLOW_CONTROLLER))
         work = self._work.get(namespace, {})
         mine, unlabelled = work.get(instance_id or None, Counter()), work.get(None, Counter()) if instance_id else None
         return Observed(
             objects=objects,
-            pods=pods,
+            pods=childs,
+            beside=tuple(pod for pod in pods if pod not in childs) if len(childs) < len(pods) else (),
             lease=self._lease(namespace, shard.lease_name(instance_id)),
             work=None
             if self.workflows.kind_missing

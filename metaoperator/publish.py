@@ -82,8 +82,8 @@ class Publisher:
         self._published_at[name] = now
         before, after = (status.condition(each, names.Condition.READY) for each in (published, wanted))
         if (before.get("status"), before.get("reason")) != (after["status"], after["reason"]):
-            bad = after["status"] == "False" and (
-                view.stalled is not None or view.verdict.health is names.Health.FAILED
+            bad = after["reason"] == Reason.COMPANION_FAILING or (
+                after["status"] == "False" and (view.stalled is not None or view.verdict.health is names.Health.FAILED)
             )
             log.info("child judged", extra={"namespace": name, "ready": after["status"], "reason": after["reason"]})
             await self._recorder.tell(wfc, Reason(after["reason"]), after["message"], warning=bad)

@@ -17,7 +17,6 @@ from metaoperator.core.errors import Conflict, Fenced, NotLeading, Rejected, Sta
 from metaoperator.core.ignore import Ignored
 from metaoperator.core.model import (
     CONTROLLER_TEMPLATE,
-    DEPLOYMENT,
     NAMESPACE,
     Desired,
     Manifest,
@@ -184,7 +183,7 @@ class Reconciler:
             verdict,
             stalled=stalled,
             reconciling=reconciling,
-            remark=publish.PAUSED if paused else remark,
+            remark=publish.PAUSED if paused else self._beside(namespace, seen, remark),
             strays=strays,
             revision=desired.revision if desired else "",
             version=desired.version if desired else "",
@@ -202,6 +201,14 @@ class Reconciler:
         )
         refused = self._actor.refusals.due(namespace.name, asyncio.get_running_loop().time())
         return min(each for each in (again, verdict.again, strays.again, refused, slow) if each is not None)
+
+    def _beside(self, namespace: Namespace, seen: Observed, remark: Note | None) -> Note | None:
+        """Tell of what stands beside the child and fails, before what else there is to remark; it changes no READY."""
+        found = health.companions(seen.companions(namespace.uid), seen.beside, now=self._wall_clock())
+        if found is None:
+            return remark
+        more = "" if remark is None else f"; {remark.message}"
+        return Note(reason=found.reason, message=f"{found.message}{more}")
 
     async def _ensured(self, namespace: Namespace) -> Manifest:
         """Make sure of the row; when not even that may be, there is no status to tell it: an Event does."""
@@ -231,8 +238,8 @@ class Reconciler:
     ) -> Outcome:
         plan_now = functools.partial(self._plan, namespace, instance, desired, ignored)
         steps = plan_now(seen=seen)
-        if any(step.verb is Verb.PRUNE and step.ref.kind == DEPLOYMENT for step in steps):
-            # A workload goes like a child at an opt-out: not before the API server itself confirms that it is idle.
+        if any(step.verb is Verb.PRUNE and plan.is_child(step.ref) for step in steps):
+            # A child goes like a child at an opt-out: not before the API server itself confirms that it is idle.
             busy = (await self._leaver.unfinished(namespace, instance, seen)).unfinished > 0
             plan_now = functools.partial(plan_now, busy=busy)
             steps = plan_now()

@@ -1,6 +1,6 @@
 """Judge one child from what was gathered about it: Ready means that it leads, not that a pod exists."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -51,6 +51,23 @@ def assess(deployment: Manifest | None, pods: Sequence[Manifest], lease: LeaseVi
     if "deletionTimestamp" in deployment["metadata"]:
         return Verdict(health=Health.TERMINATING, reason=Reason.REMOVING, message=f"{name} is being deleted")
     return _rollout(name, deployment, pods, now) or _leadership(name, pods, lease)
+
+
+def companions(deployments: Iterable[Manifest], pods: Sequence[Manifest], *, now: datetime) -> Verdict | None:
+    """Judge what stands beside the child, such as an argo-server: the first that fails, `None` where none does.
+
+    Whoever waits for READY waits for the child, which works without it. `pods` are those of all of them.
+    """
+    for deployment in sorted(deployments, key=lambda each: str(each["metadata"]["name"])):
+        name = str(deployment["metadata"]["name"])
+        if "deletionTimestamp" in deployment["metadata"]:
+            continue
+        own = [pod for pod in pods if belongs(pod, name)]
+        verdict = _rollout(f"Deployment/{_home(deployment)}/{name}", deployment, own, now)
+        if verdict is not None and verdict.health is Health.FAILED:
+            message = f"the workflow-controller works, but not {name} beside it: {verdict.message}"
+            return Verdict(health=Health.FAILED, reason=Reason.COMPANION_FAILING, message=message)
+    return None
 
 
 def _rollout(name: str, deployment: Manifest, pods: Sequence[Manifest], now: datetime) -> Verdict | None:

@@ -49,6 +49,9 @@ WORKFLOW_CONTROLLER: Final = "workflow-controller"
 STAMPING_POLICY: Final = "metaoperator-instance-id"
 """The MutatingAdmissionPolicy that puts instance IDs on; its binding has the same name."""
 
+ARGO_SERVER: Final = "argo-server"
+"""Name of everything of a namespace's argo-server."""
+
 OPERATOR_NAMESPACE: Final = "metaoperator"
 OPERATOR_ACCOUNT: Final = "metaoperator"
 OPERATOR_LEASE: Final = "metaoperator"
@@ -118,6 +121,7 @@ class Reason(StrEnum):
     LEASE_MISSING = "LeaseMissing"
     LEASE_STALE = "LeaseStale"
     LEASE_FOREIGN = "LeaseForeign"
+    COMPANION_FAILING = "CompanionFailing"
     # Not served
     NOT_OPTED_IN = "NotOptedIn"
     NAMESPACE_REFUSED = "NamespaceRefused"

@@ -1,9 +1,10 @@
 """Desired against observed → steps, each with a reason. What is not ours is held, never touched."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from metaoperator.core import health, ignore, immutable, names, ownership
 from metaoperator.core.drift import Answers, differences
@@ -11,6 +12,8 @@ from metaoperator.core.ignore import Ignored
 from metaoperator.core.model import DEPLOYMENT, ROLE_BINDING, SERVICE_ACCOUNT, Manifest, Ref
 from metaoperator.core.names import Reason
 from metaoperator.core.ownership import is_ours, rendered_digest
+
+_CHILD: Final = re.compile(rf"{names.WORKFLOW_CONTROLLER}(-[0-9]+)?")
 
 
 class Verb(StrEnum):
@@ -55,8 +58,9 @@ def build(
 
     `observed` holds the live objects that carry our label. Planning what was just applied keeps everything. Workloads
     are tied to the ServiceAccount that is observed, so that one that is made anew replaces their pods. While there is
-    unfinished `work`, no workload is pruned, nor anything else with it: a set without one would stop production. What
-    a workload rests on is pruned after it. A workload is not made beside `pods` of its name that it would not select.
+    unfinished `work`, no child is pruned, nor anything else with it: a set without one would stop production. What
+    a child rests on is pruned after it; a companion, such as an argo-server, goes at once. A workload is not made
+    beside `pods` of its name that it would not select.
     """
     accounts = {ref.name: live["metadata"]["uid"] for ref, live in observed.items() if ref.kind == SERVICE_ACCOUNT}
     steps = []
@@ -70,14 +74,14 @@ def build(
             steps.append(_step(manifest, live, answers, ignored))
     wanted = {step.ref for step in steps}
     gone = [(ref, live) for ref, live in sorted(observed.items()) if ref not in wanted and is_ours(live, namespace_uid)]
-    workloads = [str(ref) for ref, _ in gone if ref.kind == DEPLOYMENT]
+    workloads = [str(ref) for ref, _ in gone if is_child(ref)]
     for ref, live in gone:
         if "deletionTimestamp" in live["metadata"]:
             continue
         if workloads and work:
             waiting = f"{ref}: no longer rendered, and kept until the unfinished Workflows have ended"
             steps.append(Step(verb=Verb.HOLD, ref=ref, reason=Reason.DRAINING, message=waiting))
-        elif workloads and ref.kind != DEPLOYMENT:
+        elif workloads and not is_child(ref):
             # Losing its ConfigMap or its permissions is fatal for a child: they outlive its pods.
             waiting = f"{ref}: no longer rendered, and kept until {', '.join(workloads)} is gone"
             steps.append(Step(verb=Verb.HOLD, ref=ref, reason=Reason.REMOVING, message=waiting))
@@ -85,6 +89,11 @@ def build(
             uid = live["metadata"]["uid"]
             steps.append(Step(verb=Verb.PRUNE, ref=ref, reason=Reason.PRUNED, message="no longer rendered", uid=uid))
     return tuple(steps)
+
+
+def is_child(ref: Ref) -> bool:
+    """Tell whether this is a Deployment that serves Workflows: by the names that the fences know."""
+    return ref.kind == DEPLOYMENT and _CHILD.fullmatch(ref.name) is not None
 
 
 def _tied(manifest: Manifest, accounts: Mapping[str, str]) -> Manifest:

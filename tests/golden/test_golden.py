@@ -94,7 +94,7 @@ def test_names_stay_text_for_every_reader(case: Path) -> None:
             pod = document["spec"]["template"]
             (container,) = pod["spec"]["containers"]
             texts += [*pod["metadata"]["labels"].values(), *pod["metadata"]["annotations"].values(), *container["args"]]
-            texts += [variable["value"] for variable in container["env"] if "value" in variable]
+            texts += [variable["value"] for variable in container.get("env", ()) if "value" in variable]
         assert all(isinstance(text, str) for text in texts)
 
 

@@ -510,6 +510,23 @@ async def test_a_child_whose_pod_fails_is_told_with_the_pods_reason(world: World
         assert "ImagePullBackOff" in world.message("team-a")
 
 
+async def test_an_argo_server_that_fails_is_told_of_and_leaves_ready_as_it_is(world: World) -> None:
+    """READY speaks of the controller; REASON, message and a Warning speak of the server, until it is switched off."""
+    world.template("served", {"server": {"enabled": True}})
+    world.controller.broken.add("team-a/argo-server")
+    async with world.operator():
+        world.opt_in("team-a", "served")
+        await world.until(lambda: world.condition("team-a") == ("True", "CompanionFailing"))
+        assert "argo-server" in world.message("team-a")
+        assert "ImagePullBackOff" in world.message("team-a")
+        assert [each["type"] for each in world.events("CompanionFailing")] == ["Warning"]
+        world.workflow("team-a", "unfinished", **{names.INSTANCE_ID_LABEL: "team-a"})
+        world.server.patch("ControllerTemplate", None, "served", {"spec": {"values": {"server": {"enabled": False}}}})
+        # Though a Workflow is unfinished: nothing of it is the server's.
+        await world.until(lambda: world.condition("team-a") == ("True", "Leading"))
+        assert {name for _, name in world.child("team-a") if name.startswith("argo-server")} == set()
+
+
 def _foreign(world: World, space: str, kind: str, name: str) -> dict[str, Any]:
     api = {"Deployment": APPS, "RoleBinding": RBAC}.get(kind, "v1")
     more: dict[str, Any] = {"metadata": {"name": name, "namespace": space, "annotations": {"owner": space}}}

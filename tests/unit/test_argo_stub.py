@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metaoperator import sources
+from metaoperator.core import names
 from metaoperator.core.errors import ValuesError
 from metaoperator.core.model import Desired, Manifest, Namespace
 from metaoperator.core.render import Program
@@ -34,7 +35,8 @@ def only(documents: tuple[Manifest, ...], kind: str) -> Any:
 
 def started(made: Desired) -> controller.Started:
     """Start the stub of a rendering's version as its Deployment says."""
-    (container,) = only(made.documents, "Deployment")["spec"]["template"]["spec"]["containers"]
+    childs = [each for each in made.documents if each["metadata"]["name"] != names.ARGO_SERVER]
+    (container,) = only(childs, "Deployment")["spec"]["template"]["spec"]["containers"]
     env = {each["name"]: each.get("value", "from elsewhere") for each in container["env"]}
     return controller.start(
         made.version, args=container["args"], env=env, data=only(made.documents, "ConfigMap")["data"]

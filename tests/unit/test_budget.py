@@ -427,8 +427,8 @@ def test_a_set_that_is_too_long_is_refused() -> None:
 
 
 def test_the_shipped_set_spends_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fiftieth of the budget does for it, every value set: the limit is for what goes wrong."""
-    monkeypatch.setattr(meter, "MAX_STEPS", meter.MAX_STEPS // 50)
+    """A fortieth of the budget does for it, every value set: the limit is for what goes wrong."""
+    monkeypatch.setattr(meter, "MAX_STEPS", meter.MAX_STEPS // 40)
     case = ROOT / "tests" / "golden" / "everything-set"
     layers = {name: sources.values_file(case / f"{name}.yaml") for name in ("fleet", "values")}
     program = render.Program(sources.template_set(SHIPPED))

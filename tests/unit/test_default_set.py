@@ -22,6 +22,13 @@ def child(kind: str, fleet: Mapping[str, Any] | None = None, where: str = ID) ->
     return found
 
 
+def server(config: Mapping[str, Any] | None = None, **values: Any) -> dict[tuple[str, str], Any]:
+    """Render an argo-server's documents, by kind and name."""
+    fleet = {"version": "v4.0.5", "server": {"enabled": True, **values}, "config": config or {}}
+    found = {(each["kind"], each["metadata"]["name"]): each for each in desired(PROGRAM, fleet=fleet).documents}
+    return {key: each for key, each in found.items() if key[1].startswith("argo-server")}
+
+
 def pod(fleet: Mapping[str, Any] | None = None) -> Any:
     """Render the child's pod."""
     return child("Deployment", fleet)["spec"]["template"]["spec"]
@@ -291,3 +298,77 @@ def test_a_probe_can_be_switched_off() -> None:
     """Before v3.7.1 a mere backlog restarts a child that is probed."""
     assert "livenessProbe" in container()
     assert "livenessProbe" not in container({"livenessProbe": {"enabled": False}})
+
+
+PLAIN = {("Deployment", "argo-server"), ("RoleBinding", "argo-server"), ("Service", "argo-server")}
+PLAIN |= {("ServiceAccount", "argo-server")}
+SECRETS = ("RoleBinding", "argo-server-secrets")
+DATABASE = {"host": "db", "database": "a", "tableName": "b", "userNameSecret": {"name": "c", "key": "d"}}
+DATABASE["passwordSecret"] = {"name": "c", "key": "e"}
+
+
+def test_a_namespace_has_no_argo_server_unless_asked_for() -> None:
+    """And no right or Service of one."""
+    assert server(enabled=False) == {}
+    assert set(server()) == PLAIN
+
+
+@pytest.mark.parametrize(
+    ("values", "config"),
+    [
+        ({"tlsSecret": "tls"}, {}),
+        ({"webhooks": True}, {}),
+        ({}, {"persistence": {"postgresql": DATABASE}}),
+        ({}, {"synchronization": {"postgresql": DATABASE}}),
+    ],
+    ids=["certificate", "webhooks", "archive", "locks"],
+)
+def test_a_server_may_read_secrets_only_where_something_needs_it(
+    values: Mapping[str, Any], config: Mapping[str, Any]
+) -> None:
+    """A certificate, webhooks, or a database's password."""
+    made = server(config, **values)
+    assert set(made) == {*PLAIN, SECRETS}
+    assert made[SECRETS]["roleRef"]["name"] == "metaoperator-argo-server-secrets-v1"
+
+
+def test_a_server_acts_with_the_callers_token_and_speaks_tls() -> None:
+    """No value switches the first off, and `secure` alone the second; the probe and the Service follow."""
+    for secure, scheme in ((True, "HTTPS"), (False, "HTTP")):
+        made = server(secure=secure)
+        (only,) = made["Deployment", "argo-server"]["spec"]["template"]["spec"]["containers"]
+        auth = [each for each in only["args"] if each.startswith(("--auth-mode", "--namespaced", "--secure"))]
+        assert auth == ["--namespaced", "--auth-mode=client", f"--secure={str(secure).lower()}"]
+        assert only["readinessProbe"]["httpGet"]["scheme"] == scheme
+        (port,) = made["Service", "argo-server"]["spec"]["ports"]
+        assert port["appProtocol"] == scheme.lower()
+
+
+def test_a_server_restarts_with_the_configuration_that_it_reads_only_at_its_start() -> None:
+    """The digest on its pod is the child's."""
+    annotations = [
+        server(config)["Deployment", "argo-server"]["spec"]["template"]["metadata"]["annotations"]
+        for config in ({}, {"parallelism": 3})
+    ]
+    assert annotations[0] != annotations[1]
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        ({"server": {"extraEnv": {"ARGO_AUTH_MODE": "server"}}}, "values.server.extraEnv"),
+        ({"server": {"extraEnv": {"ARGO_MANAGED_NAMESPACE": "other"}}}, "values.server.extraEnv"),
+        ({"server": {"extraVolumes": {"a": {"mountPath": "/tmp", "emptyDir": {}}}}}, "values.server.extraVolumes"),  # noqa: S108
+        ({"server": {"secure": False, "tlsSecret": "tls"}}, "values.server.tlsSecret"),
+        ({"server": {"replicas": 0}}, "values.server.replicas"),
+        ({"images": {"server": "quay.io/argoproj/argocli:v4"}}, "values.images.server"),
+        (
+            {"server": {"enabled": True}, "config": {"artifactDrivers": [{"name": "a", "image": "b"}]}},
+            "values.server.enabled",
+        ),
+    ],
+    ids=["no token", "elsewhere", "its own volume", "no TLS", "none", "a tag", "artifact drivers"],
+)
+def test_a_server_that_would_let_anybody_in_or_not_start_is_refused(values: Mapping[str, Any], named: str) -> None:
+    """Each flag of the server is a variable too, and ARGO_AUTH_MODE would add a mode that asks for no token."""
+    assert named in refusal({"version": "v4.0.5", **values})

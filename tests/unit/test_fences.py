@@ -186,12 +186,31 @@ def test_whoever_may_write_values_may_write_nothing_else() -> None:
 
 
 def test_the_roles_that_the_operator_may_bind_are_those_that_its_fence_lets_through() -> None:
-    """RBAC's list and the fence's prefix are one."""
-    (prefix,) = re.findall(r"roleRef\.name\.startsWith\('([^']+)'\)", text("metaoperator-operator-rolebindings"))
+    """RBAC's list and the fence's beginnings are one."""
+    (pattern,) = re.findall(r"roleRef\.name\.matches\('([^']+)'\)", text("metaoperator-operator-rolebindings"))
     rules = strictyaml.load((OPERATOR / "clusterrole.yaml").read_text())["rules"]
     bound = [name for rule in rules if "bind" in rule["verbs"] for name in rule["resourceNames"]]
     assert bound
-    assert all(name.startswith(prefix) for name in bound)
+    assert all(re.search(pattern, name) for name in bound)
+    assert not re.search(pattern, "x-metaoperator-workflow-controller-v1")
+
+
+@pytest.mark.parametrize(
+    ("pod", "free"),
+    [
+        ("argo-server-6b7f9c5d44-x2x9z", True),
+        ("workflow-controller-6b7f9c5d44-x2x9z", False),
+        ("argo-server", False),
+        ("my-argo-server-6b7f9c5d44-x2x9z", False),
+    ],
+)
+def test_the_port_of_an_argo_server_is_free(pod: str, free: bool) -> None:  # noqa: FBT001
+    """By the name that the set renders: people reach it by `kubectl port-forward`."""
+    variable = expressions(POLICIES["metaoperator-child-access"])["isAServersPort"]
+    assert "in ['portforward', 'proxy']" in variable
+    (pattern,) = re.findall(r"request\.name\.matches\('([^']+)'\)", variable)
+    assert names.ARGO_SERVER in pattern
+    assert (re.search(pattern, pod) is not None) is free
 
 
 def test_the_fence_around_the_operators_writes_leaves_out_only_what_another_one_has_or_nobody_minds() -> None:

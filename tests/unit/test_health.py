@@ -352,3 +352,33 @@ def test_a_service_account_that_is_not_seen_yet_alarms_nobody_for_a_minute(
     verdict = health.assess(found, [], None, now=NOW)
     assert (verdict.health, verdict.again) == (health_, again)
     assert message in verdict.message
+
+
+def companion(status: str, *, name: str = "argo-server") -> Any:
+    """Write a Deployment that stands beside the child."""
+    return strictyaml.load(
+        f"{{metadata: {{name: {name}, namespace: team-a, generation: 1}}, spec: {{replicas: 1}}, status: {status}}}"
+    )
+
+
+UP = "{observedGeneration: 1, replicas: 1, updatedReplicas: 1, availableReplicas: 1}"
+DOWN = "{observedGeneration: 1, replicas: 1, updatedReplicas: 1}"
+
+
+def test_what_stands_beside_a_child_is_told_of_only_when_it_fails() -> None:
+    """A rollout that goes on is no news; a pod that cannot run is, in its own words, and pods of others are not its."""
+    crash: Any = strictyaml.load(
+        "{metadata: {name: argo-server-1-a, namespace: team-a, ownerReferences:"
+        " [{kind: ReplicaSet, name: argo-server-1}]}, status: {phase: Running, containerStatuses:"
+        " [{state: {waiting: {reason: CrashLoopBackOff}}}]}}"
+    )
+    assert health.companions([], [crash], now=NOW) is None
+    assert health.companions([companion(UP)], [], now=NOW) is None
+    assert health.companions([companion(DOWN)], [], now=NOW) is None
+    assert health.companions([companion(DOWN, name="other")], [crash], now=NOW) is None
+    found = health.companions([companion(UP, name="a"), companion(DOWN)], [crash], now=NOW)
+    assert found is not None
+    assert (found.health, found.reason) == (Health.FAILED, Reason.COMPANION_FAILING)
+    assert found.message.startswith(
+        "the workflow-controller works, but not argo-server beside it: Pod/team-a/argo-server-1-a: CrashLoopBackOff"
+    )

@@ -204,14 +204,19 @@ def test_the_operator_never_writes_a_namespace_nor_sees_a_secret() -> None:
     assert not resources & {"secrets", "pods/exec", "roles", "clusterrolebindings", "serviceaccounts/token"}
 
 
-def test_the_operator_binds_the_two_numbered_roles_and_no_other() -> None:
+def test_the_operator_binds_the_numbered_roles_and_no_other() -> None:
     """It cannot hand out a right that an administrator did not put into these roles."""
     role = only(OPERATOR, "ClusterRole", "metaoperator")
     (rule,) = [rule for rule in role["rules"] if "bind" in rule["verbs"]]
     assert rule == {
         "apiGroups": ["rbac.authorization.k8s.io"],
         "resources": ["clusterroles"],
-        "resourceNames": ["metaoperator-workflow-controller-v1", "metaoperator-workflow-executor-v1"],
+        "resourceNames": [
+            "metaoperator-workflow-controller-v1",
+            "metaoperator-workflow-executor-v1",
+            "metaoperator-argo-server-v1",
+            "metaoperator-argo-server-secrets-v1",
+        ],
         "verbs": ["bind"],
     }
 
@@ -263,6 +268,20 @@ def test_workflow_pods_may_report_and_no_more() -> None:
     }
 
 
+def test_an_argo_server_reads_and_tells_as_itself_and_sees_secrets_only_where_needed() -> None:
+    """For people it acts with their own tokens; a numbered role never changes."""
+    assert rights(only(FLEET, "ClusterRole", "metaoperator-argo-server-v1")) == {
+        ("", "configmaps"): READ,
+        ("argoproj.io", "workflows"): READ,
+        ("argoproj.io", "workflowtemplates"): READ,
+        ("", "events"): {"create", "patch"},
+    }
+    assert rights(only(FLEET, "ClusterRole", "metaoperator-argo-server-secrets-v1")) == {
+        ("", "secrets"): {"get"},
+        ("", "serviceaccounts"): {"get"},
+    }
+
+
 def test_only_reading_comes_with_a_stock_role() -> None:
     """Setting values is given on purpose: no aggregation into edit or admin."""
     aggregated = {
@@ -282,9 +301,12 @@ def test_only_reading_comes_with_a_stock_role() -> None:
 # Pods
 
 
-def test_operator_and_child_pass_pod_security_restricted() -> None:
-    """Both run in a namespace that enforces `restricted`, under any user ID."""
-    for spec in (only(OPERATOR, "Deployment", "metaoperator")["spec"]["template"]["spec"], pod(rendered())["spec"]):
+def test_what_we_run_passes_pod_security_restricted() -> None:
+    """Operator, child and argo-server run in a namespace that enforces `restricted`, under any user ID."""
+    desired = rendered(fleet={"server": {"enabled": True}})
+    ours = [only(OPERATOR, "Deployment", "metaoperator"), *(d for d in desired.documents if d["kind"] == "Deployment")]
+    assert len(ours) == 3
+    for spec in (each["spec"]["template"]["spec"] for each in ours):
         assert spec["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
         for container in spec["containers"]:
             assert container["securityContext"] == {
@@ -318,10 +340,11 @@ def test_files_name_no_package_registry_and_no_machine(path: Path) -> None:
 def test_what_children_refer_to_is_in_the_fleet_bundle() -> None:
     """ClusterRoles and the PriorityClass exist: without them nothing starts."""
     there = {(item["kind"], item["metadata"]["name"]) for item in objects(FLEET)}
-    desired = rendered()
+    desired = rendered(fleet={"server": {"enabled": True, "webhooks": True}})
     roles = {document["roleRef"]["name"] for document in desired.documents if document["kind"] == "RoleBinding"}
+    assert len(roles) == 4
     assert {("ClusterRole", role) for role in roles} <= there
-    assert ("PriorityClass", pod(desired)["spec"]["priorityClassName"]) in there
+    assert ("PriorityClass", pod(rendered())["spec"]["priorityClassName"]) in there
 
 
 def test_argo_versions_outside_the_supported_range_are_refused() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metaoperator.core import drift, names, ownership, plan
-from metaoperator.core.model import LEASE, Manifest, Ref
+from metaoperator.core.model import DEPLOYMENT, LEASE, Manifest, Ref
 from metaoperator.core.names import Reason
 from metaoperator.core.plan import Step, Verb
 
@@ -434,6 +434,19 @@ def test_a_child_leaves_in_an_order_that_survives_an_interruption(
 ) -> None:
     """Deployment, its pods, the Lease, the rest: what stays is the proof that more is to be done."""
     assert told(removal(*objects, lease=lease, pods=pods)) == steps
+
+
+@pytest.mark.parametrize("work", [True, False], ids=["work", "no work"])
+def test_a_companion_goes_at_once_and_takes_nothing_of_the_child_along(work: bool) -> None:  # noqa: FBT001
+    """No Workflow waits for an argo-server; a child that is no longer rendered stays while there is work."""
+    server, own = live(changed(deployment(), "metadata/name", names.ARGO_SERVER)), live(config_map(names.ARGO_SERVER))
+    there = observed(live(deployment()), server, own)
+    steps = plan.build([deployment()], there, namespace_uid=UID, answers={}, work=work)
+    verbs = {each.ref: each.verb for each in steps}
+    assert {verbs[Ref.of(each)] for each in (server, own)} == {Verb.PRUNE}
+    steps = plan.build([], there, namespace_uid=UID, answers={}, work=work)
+    verbs = {each.ref.name: each.verb for each in steps if each.ref.kind == DEPLOYMENT}
+    assert verbs[names.WORKFLOW_CONTROLLER] is (Verb.HOLD if work else Verb.PRUNE)
 
 
 def test_a_step_on_the_way_out_says_what_it_waits_for() -> None:
