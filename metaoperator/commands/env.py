@@ -1,34 +1,112 @@
-"""`metaoperator env`: what the Argo CLI needs to speak to one namespace's controller."""
+"""`metaoperator env`: what the Argo CLI needs to speak to one namespace's controller, or to its argo-server."""
 
 import shlex
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 import click
 
 from metaoperator.cluster import Cluster
 from metaoperator.commands import asking, options, telling
 from metaoperator.core import names
-from metaoperator.core.model import WORKFLOW_CONTROLLER, Ref
+from metaoperator.core.errors import ConfigError
+from metaoperator.core.model import DEPLOYMENT, WORKFLOW_CONTROLLER, Manifest, Ref
+
+_PORT: Final = 2746
+# By the CLI itself and before the server is named: ARGO_SERVER stands for its flag --server too, the address of
+# Kubernetes, and then it finds no token in the kubeconfig. Where that has none, what was set stays.
+_AUTH: Final = '"$(env -u ARGO_TOKEN -u ARGO_SERVER argo auth token || printf %s "$ARGO_TOKEN")"'
+_HELP: Final = """\
+Print what the Argo CLI needs for NAMESPACE: eval "$(metaoperator env NAMESPACE)".
+
+\b
+ARGO_NAMESPACE   the namespace
+ARGO_INSTANCEID  its instance ID. The CLI without one still submits, for admission puts the ID on, but
+                 takes `list` and `get` for questions about Workflows that have none.
+ARGO_SERVER      unset, and ARGO_TOKEN too: the CLI asks Kubernetes itself
+
+With --server the ID is the server's own, and the CLI refuses to be told one:
+
+\b
+ARGO_SERVER                host and port of the argo-server; ARGO_INSTANCEID is unset
+ARGO_TOKEN                 what `argo auth token` finds in the kubeconfig, else what was there
+ARGO_SECURE                whether it speaks TLS
+ARGO_INSECURE_SKIP_VERIFY  true where it signs its certificate itself (server.tlsSecret is empty)
+
+The server acts with your own token; do it again when that has expired. Where the kubeconfig has none (client
+certificates), set ARGO_TOKEN="Bearer $(kubectl create token ...)" before.
+"""
 
 
-@click.command("env")
+@click.command("env", help=_HELP)
 @click.argument("namespace", type=options.NAMESPACE)
+@click.option(
+    "--server", is_flag=True, help="Speak to the namespace's argo-server (value server.enabled) and not to Kubernetes."
+)
+@click.option(
+    "--at",
+    metavar="HOST:PORT",
+    help="Where that server is reached: localhost:2746 after kubectl port-forward service/argo-server 2746, or an "
+    "Ingress. Without it, its Service, which only pods reach.",
+)
 @options.kubeconfig
-def command(*, namespace: str, kubeconfig: str | None) -> int:
-    """Print what the Argo CLI needs for NAMESPACE: eval "$(metaoperator env NAMESPACE)"."""
+def command(*, namespace: str, server: bool, at: str | None, kubeconfig: str | None) -> int:
+    """Print what the Argo CLI needs for one namespace, as lines for a shell."""
+    if at is not None:
+        server = True
+        _checked(at)
 
-    async def instance(cluster: Cluster) -> str | None:
+    async def found(cluster: Cluster) -> tuple[str | None, Manifest | None]:
         wfc = await cluster.get(Ref(WORKFLOW_CONTROLLER, namespace, names.WORKFLOW_CONTROLLER))
-        return None if wfc is None else (wfc.get("spec") or {}).get("instanceID")
+        deployment = await cluster.get(Ref(DEPLOYMENT, namespace, names.ARGO_SERVER)) if server else None
+        return None if wfc is None else (wfc.get("spec") or {}).get("instanceID"), deployment
 
-    found = asking.reading(kubeconfig, instance)
-    if not found:
+    instance, deployment = asking.reading(kubeconfig, found)
+    if not instance:
         click.echo(
             f"error: namespace {namespace} has no workflow-controller of ours: "
             f"kubectl label namespace {namespace} {names.OPT_IN_LABEL}=enabled",
             err=True,
         )
         return telling.NO
-    # The CLI without an ID takes the label off what it submits, and sees only unlabelled Workflows. Quoted, because
-    # what is printed here is run by a shell.
-    click.echo(f"export ARGO_NAMESPACE={namespace}\nexport ARGO_INSTANCEID={shlex.quote(found)}")
+    if not server:
+        # The CLI without an ID takes the label off what it submits, and sees only unlabelled Workflows. Of what an
+        # earlier `env --server` set, the server would make it refuse the ID, and the token stands for --token here,
+        # which it is not: it begins with "Bearer".
+        lines = [_export("ARGO_INSTANCEID", instance), "unset ARGO_SERVER ARGO_TOKEN"]
+    elif deployment is None:
+        click.echo(
+            f"error: namespace {namespace} has no argo-server: set the value server.enabled in its ControllerTemplate",
+            err=True,
+        )
+        return telling.NO
+    else:
+        lines = list(_through(at or f"{names.ARGO_SERVER}.{namespace}.svc:{_PORT}", _arguments(deployment)))
+    # Quoted, because what is printed here is run by a shell.
+    click.echo("\n".join([_export("ARGO_NAMESPACE", namespace), *lines]))
     return 0
+
+
+def _through(server: str, arguments: Sequence[str]) -> Iterator[str]:
+    yield "unset ARGO_INSTANCEID"
+    yield f"export ARGO_TOKEN={_AUTH}"
+    yield _export("ARGO_SERVER", server)
+    secure = "--secure=false" not in arguments
+    known = any(each.startswith("--tls-certificate-secret-name=") for each in arguments)
+    yield _export("ARGO_SECURE", str(secure).lower())
+    yield _export("ARGO_INSECURE_SKIP_VERIFY", str(secure and not known).lower())
+
+
+def _arguments(deployment: Manifest) -> Sequence[str]:
+    containers: Sequence[Any] = deployment["spec"]["template"]["spec"]["containers"]
+    return [argument for each in containers for argument in each.get("args") or ()]
+
+
+def _export(name: str, value: str) -> str:
+    return f"export {name}={shlex.quote(value)}"
+
+
+def _checked(at: str) -> None:
+    host, _, port = at.rpartition(":")
+    if not host or "/" in host or not port.isascii() or not port.isdigit():
+        raise ConfigError(f"--at {at}: give host and port, without https://, for example localhost:{_PORT}")

@@ -2,15 +2,19 @@
 
 import asyncio
 import json
+import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import SHIPPED, desired
 from test_cli import Ran, Run, run
 
 from metaoperator.core import names
+from metaoperator.core.render import Program
+from metaoperator.sources import template_set
 from tests.fake import FakeApiServer
 
 __all__ = ["run"]
@@ -42,12 +46,12 @@ class Served:
 
         self._do(do())
 
-    def create(self, kind: str, namespace: str, name: str, **fields: Any) -> None:
-        """Create an object of ours."""
+    def create(self, kind: str, namespace: str, name: str, *, api: str = names.API_VERSION, **fields: Any) -> None:
+        """Create an object, of ours if nothing else is said."""
 
         async def do() -> None:
             meta = {"name": name, "namespace": namespace}
-            self.server.create({"apiVersion": names.API_VERSION, "kind": kind, "metadata": meta, **fields})
+            self.server.create({"apiVersion": api, "kind": kind, "metadata": meta, **fields})
 
         self._do(do())
 
@@ -97,7 +101,91 @@ def test_what_a_shell_is_given_is_quoted(run: Run, served: Served, instance: str
     served.create("WorkflowController", "team-a", names.WORKFLOW_CONTROLLER, spec={"instanceID": instance})
     ran = run("env", "team-a")
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out == f"export ARGO_NAMESPACE=team-a\nexport ARGO_INSTANCEID={shown}\n"
+    assert ran.out == f"export ARGO_NAMESPACE=team-a\nexport ARGO_INSTANCEID={shown}\nunset ARGO_SERVER ARGO_TOKEN\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "values", "printed"),
+    [
+        (["--server"], {}, {"SERVER": "argo-server.team-a.svc:2746", "SECURE": "true", "INSECURE_SKIP_VERIFY": "true"}),
+        (
+            ["--at", "argo.example:443"],
+            {"tlsSecret": "tls"},
+            {"SERVER": "argo.example:443", "SECURE": "true", "INSECURE_SKIP_VERIFY": "false"},
+        ),
+        (
+            ["--server", "--at", "[::1]:2746"],
+            {"secure": False},
+            {"SERVER": "'[::1]:2746'", "SECURE": "false", "INSECURE_SKIP_VERIFY": "false"},
+        ),
+    ],
+    ids=["its Service", "a certificate", "no TLS"],
+)
+def test_through_a_server_the_id_is_the_servers(
+    run: Run, served: Served, options: list[str], values: dict[str, Any], printed: dict[str, str]
+) -> None:
+    """The CLI refuses an ID beside a server; how the server speaks is read from its Deployment."""
+    served.namespace("team-a")
+    served.create("WorkflowController", "team-a", names.WORKFLOW_CONTROLLER, spec={"instanceID": "team-a"})
+    fleet = {"server": {"enabled": True, **values}}
+    (server,) = [each for each in desired(Program(template_set(SHIPPED)), fleet=fleet).documents if _is_server(each)]
+    served.create("Deployment", "team-a", names.ARGO_SERVER, api="apps/v1", spec=server["spec"])
+    ran = run("env", "team-a", *options)
+    assert (ran.code, ran.err) == (0, "")
+    namespace, no_id, token, *exports = ran.out.splitlines()
+    assert (namespace, no_id) == ("export ARGO_NAMESPACE=team-a", "unset ARGO_INSTANCEID")
+    assert token.startswith("export ARGO_TOKEN=")
+    assert exports == [f"export ARGO_{name}={value}" for name, value in printed.items()]
+
+
+@pytest.mark.parametrize(
+    ("cli", "before", "token"),
+    [
+        ('[ -z "$ARGO_TOKEN$ARGO_SERVER" ] && echo "Bearer new"', "Bearer old", "Bearer new"),
+        ("exit 1", "Bearer old", "Bearer old"),
+        ("exit 1", "", ""),
+    ],
+    ids=["of the kubeconfig", "what was there", "none"],
+)
+def test_the_token_is_what_the_cli_finds_where_no_server_is_named(
+    run: Run, served: Served, tmp_path: Path, cli: str, before: str, token: str
+) -> None:
+    """With ARGO_SERVER or an old ARGO_TOKEN it would not look into the kubeconfig."""
+    served.namespace("team-a")
+    served.create("WorkflowController", "team-a", names.WORKFLOW_CONTROLLER, spec={"instanceID": "team-a"})
+    pod = {"spec": {"containers": [{"name": "argo-server", "image": "i", "args": []}]}}
+    served.create("Deployment", "team-a", names.ARGO_SERVER, api="apps/v1", spec={"template": pod})
+    program = tmp_path / "argo"
+    program.write_text(f"#!/bin/sh\n{cli}\n")
+    program.chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "ARGO_SERVER": "of:1", "ARGO_TOKEN": before}
+    script = f'{run("env", "team-a", "--at", "a:1").out}printf "%s|%s" "$ARGO_TOKEN" "$ARGO_SERVER"'
+    done = subprocess.run(["sh", "-c", script], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{token}|a:1"
+
+
+def _is_server(document: Any) -> bool:
+    return (document["kind"], document["metadata"]["name"]) == ("Deployment", names.ARGO_SERVER)
+
+
+def test_a_namespace_without_an_argo_server_says_how_to_have_one(run: Run, served: Served) -> None:
+    """Exit code 1 and nothing for the shell."""
+    served.namespace("team-a")
+    served.create("WorkflowController", "team-a", names.WORKFLOW_CONTROLLER, spec={"instanceID": "team-a"})
+    ran = run("env", "team-a", "--server")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err == (
+        "error: namespace team-a has no argo-server: set the value server.enabled in its ControllerTemplate\n"
+    )
+
+
+@pytest.mark.parametrize("at", ["https://argo.example", "argo.example", ":2746", "argo.example:", "a/b:1"])
+def test_an_address_is_host_and_port(run: Run, served: Served, at: str) -> None:
+    """As the CLI wants it; nothing is asked of the cluster."""
+    del served
+    ran = run("env", "team-a", "--at", at)
+    assert (ran.code, ran.out) == (2, "")
+    assert "give host and port, without https://, for example localhost:2746" in ran.err
 
 
 def test_a_namespace_without_a_controller_has_no_environment(run: Run, served: Served) -> None:
