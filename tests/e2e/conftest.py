@@ -1,6 +1,7 @@
 """One installation for the whole session. What a test makes it removes; the cluster is left as it was found."""
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ ORDER = (
     "serving",
     "stamping",
     "commands",
+    "argo_cli",
     "settled",
     "fences",
     "conflict",
@@ -141,7 +143,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     kubectl = getattr(item, "funcargs", {}).get("kubectl")
     if report.when == "call" and report.failed and kubectl is not None:
         LOGS.mkdir(parents=True, exist_ok=True)
-        with (LOGS / f"failed-{item.name[:80]}.txt").open("w") as file:
+        name = re.sub(r"[^\w.-]", "_", item.name)[:80]  # an id may hold a slash
+        with (LOGS / f"failed-{name}.txt").open("w") as file:
             for command in (
                 ["get", "workflowcontrollers,workflows,pods,deployments", "-A", "-o", "wide"],
                 ["get", "workflowcontrollers,controllertemplates", "-A", "-o", "yaml"],

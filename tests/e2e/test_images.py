@@ -16,6 +16,7 @@ def test_the_overlay_names_the_images_that_the_node_holds() -> None:
 
     assert f"{values['images']['controller']}:{values['version']}" == images.WORKFLOW_CONTROLLER
     assert f"{values['images']['executor']}:{values['version']}" == images.ARGOEXEC
+    assert f"{values['images']['server']}:{values['version']}" == images.ARGOCLI
 
 
 def test_the_workflow_of_the_demo_uses_an_image_that_the_node_holds() -> None:
