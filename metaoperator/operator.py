@@ -170,8 +170,11 @@ class Operator:
                     ready_flag=self._kopf_ready,
                     stop_flag=self._stop,
                 )
-            except Exception:
-                log.exception("kopf ended; it is started again")
+            except Exception as exc:
+                if _cut_off(exc):
+                    log.warning("kopf's connections were closed under it; it is started again")
+                else:
+                    log.exception("kopf ended; it is started again")
             else:
                 # kopf takes the signals over: a quiet end is its way of telling that we were asked to stop.
                 self._stop.set()
@@ -286,14 +289,23 @@ async def _end(task: asyncio.Task[Any]) -> None:
 
 
 def unheard(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Answer what nobody waits for: a fault, but for a generator that the end of the loop cuts off.
+    """Answer what nobody waits for: a fault, but for what is cut off while it waits.
 
-    kopf's watches are such generators. Cut off while they wait, they raise what only asyncio hears.
+    kopf's watches are generators that the end of the loop cuts off, and streams whose session its login closes.
     """
-    if "asyncgen" in context:
-        log.debug("generator cut off", extra={"error": str(context.get("exception"))})
+    exc = context.get("exception")
+    if "asyncgen" in context or _cut_off(exc):
+        log.debug("cut off", extra={"error": str(exc)})
     else:
         loop.default_exception_handler(context)
+
+
+def _cut_off(exc: BaseException | None) -> bool:
+    """Tell what aiohttp raises when a stream is read whose session was closed meanwhile: kopf takes it for a fault.
+
+    It closes the session at a 401, as when a token is exchanged, and each stream that is about to read ends kopf.
+    """
+    return isinstance(exc, RuntimeError) and str(exc) == "Connection closed."
 
 
 def run(settings: Settings) -> None:
