@@ -186,7 +186,9 @@ def _rules(world: World) -> None:
     world.server.patch("ClusterRole", None, "metaoperator", {"rules": rules})
 
 
-def _controller(namespace: str, *args: str, config: dict[str, str] | None = None) -> Callable[[World], None]:
+def _controller(
+    namespace: str, *args: str, config: dict[str, str] | None = None, replicas: int = 1
+) -> Callable[[World], None]:
     def do(world: World) -> None:
         if world.server.get("Namespace", None, namespace) is None:
             world.namespace(namespace)
@@ -200,7 +202,7 @@ def _controller(namespace: str, *args: str, config: dict[str, str] | None = None
             "args": ["--configmap", "argo-config", *args],
         }
         pod = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
-        spec = {"selector": {"matchLabels": labels}, "template": pod}
+        spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": pod}
         world.make("Deployment", namespace, "argo", api=APPS, spec=spec)
 
     return do
@@ -327,16 +329,29 @@ LACKS: dict[str, Lack] = {
         _controller("team-a", "--namespaced", config={"config": "instanceID: mine\n"}),
         "other controllers",
         "Deployment/team-a/argo serves namespace team-a with instance ID mine",
+        Result.WARNING,
+    ),
+    "a controller in the namespace with its ID": Lack(
+        _controller("team-a", "--namespaced", config={"config": "instanceID: team-a\n"}),
+        "other controllers",
+        "Deployment/team-a/argo serves namespace team-a with instance ID team-a, which is a child's",
+    ),
+    "a controller in the namespace, scaled to 0": Lack(
+        _controller("team-a", "--namespaced", config={"config": "instanceID: team-a\n"}, replicas=0),
+        "other controllers",
+        "Deployment/team-a/argo is scaled to 0",
+        Result.OK,
     ),
     "a controller that manages it from elsewhere": Lack(
-        _controller("argo", "--namespaced", "--managed-namespace=team-a"),
+        _controller("argo", "--namespaced", "--managed-namespace", "team-a", config={}),
         "other controllers",
         "Deployment/argo/argo serves namespace team-a with instance ID (none)",
+        Result.WARNING,
     ),
     "a cluster-wide one with the namespace's name": Lack(
         _controller("argo", config={"instanceID": "team-a"}),
         "other controllers",
-        "Deployment/argo/argo is cluster-wide with instance ID team-a, a namespace's name",
+        "Deployment/argo/argo is cluster-wide with instance ID team-a, which is a child's",
     ),
     "a cluster-wide one without an ID": Lack(
         _controller("argo", config={}),
