@@ -32,6 +32,7 @@ class World:
 
     def __init__(self, api_server: ApiServer, folder: Path) -> None:
         """Nothing is installed yet."""
+        self.kubeconfig = api_server.kubeconfig
         self.kubectl = Kubectl(str(build.program("kubectl")), api_server.kubeconfig)
         self._port = int(api_server.url.rpartition(":")[2])
         self._folder = folder

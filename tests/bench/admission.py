@@ -35,6 +35,9 @@ GROUP = "admissionregistration.k8s.io"
 SIZES = {"4 KB": (4_000, 200, 200), "100 KB": (100_000, 60, 40), "1 MB": (1_000_000, 15, 4)}
 """How large, how many creations in one turn, and how many updates."""
 
+CYCLES = 2
+"""How often each is measured off, on, on, off."""
+
 SECONDS_AFTER = 6
 """How long submissions go on after the last step: admission looks for new schemas of CRDs every five seconds."""
 
@@ -87,7 +90,15 @@ class Server:
 
     def crds(self, which: str) -> None:
         """Apply one of Argo's two sets of CRDs, by force, as an upgrade does."""
-        self.kubectl("apply", "--server-side", "--force-conflicts", "--validate=false", "-f", build.argo_crds(which))
+        command = ["apply", "--server-side", "--force-conflicts", "--validate=false", "-f", build.argo_crds(which)]
+
+        def applied() -> None:
+            try:
+                self.kubectl(*command)
+            except Refused as exc:  # an API server that has just started on a busy machine may be too slow
+                raise AssertionError(str(exc)) from exc
+
+        eventually(applied, seconds=120)
 
     def have(self, wanted: Sequence[Object]) -> None:
         """Have just these policies about instance IDs, and wait until they are what counts."""
@@ -247,10 +258,10 @@ def _at_updates(shipped: Sequence[Object]) -> list[Object]:
 def _paired(
     server: Server, name: str, policies: Sequence[Object], turn: Callable[[], None], count: int
 ) -> list[Figure]:
-    """Measure off, on, on, off, twice; the ratio of each neighbouring pair, and of them the median."""
+    """Measure off, on, on, off, again and again; the ratio of each neighbouring pair, and of them the median."""
     turn()  # warm
     spent: dict[bool, list[float]] = {False: [], True: []}
-    for on in (False, True, True, False) * 2:
+    for on in (False, True, True, False) * CYCLES:
         server.have(policies if on else ())
         server.settle()
         before = machine.seconds(server.api_server.pid)

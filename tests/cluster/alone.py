@@ -123,7 +123,7 @@ class ApiServer:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                preexec_fn=_end_with_parent,
+                preexec_fn=end_with_parent,
             )
 
     def _wait(self, name: str, ready: Callable[[], bool], seconds: float = 90) -> None:
@@ -161,7 +161,7 @@ def running(*flags: str) -> Iterator[ApiServer]:
             made.close()
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """A parent that is killed leaves nothing behind."""
     pr_set_pdeathsig = 1
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
