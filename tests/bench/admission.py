@@ -405,4 +405,4 @@ def _submit(api_server: ApiServer, count: Count, over: threading.Event) -> None:
 def _brief(status: Object) -> str:
     """Cut the message of an error to what is the same each time."""
     text = str(status.get("message", ""))
-    return text.replace("/", " ").split(": ")[-1][:70]
+    return text.rpartition(": ")[2].partition(". ")[0].partition(", please")[0][:90]
