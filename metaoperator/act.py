@@ -10,7 +10,7 @@ from metaoperator.core import drift, immutable, names, ownership, plan
 from metaoperator.core.drift import Answers
 from metaoperator.core.errors import Conflict, Gone, Invalid, Rejected, RetryableError
 from metaoperator.core.fights import REBIRTH_SECONDS, WRITES, Fights
-from metaoperator.core.model import DEPLOYMENT, SERVICE_ACCOUNT, Manifest, Ref
+from metaoperator.core.model import CONFIG_MAP, DEPLOYMENT, SERVICE_ACCOUNT, Manifest, Ref
 from metaoperator.core.names import Reason
 from metaoperator.core.outcome import Outcome, deleted_again, fought, refused
 from metaoperator.core.plan import Step, Verb
@@ -19,6 +19,7 @@ from metaoperator.fleet import Fleet
 
 ANSWER_SECONDS: Final = 1700.0
 """Seconds for which an answer of the API server is relied on: each resync, half an hour apart at least, asks again."""
+_OTHERS: Final = frozenset({Reason.CONFLICT, Reason.IMMUTABLE, Reason.DRIFT_FIGHT})
 _IMMUTABLE_WORDS: Final = ("immutable", "cannot change", "may not change", "updates to")
 
 
@@ -57,9 +58,10 @@ class Actor:
     async def install(self, steps: Sequence[Step], plan_now: Callable[[], Sequence[Step]]) -> Outcome:
         """Carry out a plan: all that pods rest on at once, then, planned anew if anything was done, the workloads.
 
-        One refusal keeps nothing else back, with two exceptions: a workload that is not there yet is not begun on
-        somebody else's ServiceAccount or ConfigMap, nor is one taken down to be replaced; and no rights are given to a
-        ServiceAccount that somebody else made.
+        One refusal keeps nothing else back, with three exceptions: a workload that is not there yet is not begun on
+        somebody else's ServiceAccount or ConfigMap, nor is one taken down to be replaced; one that is there is not
+        restarted onto a configuration that could not be put in place, which may be one without its instance ID; and no
+        rights are given to a ServiceAccount that somebody else made.
         """
         outcome = Outcome()
         # An account that is there is known to be ours, or not. Only what hands rights to a new one has to wait for it.
@@ -79,6 +81,8 @@ class Actor:
                 continue
             if step.verb in {Verb.CREATE, Verb.REPLACE} and amiss:
                 step = _waits(step, amiss)  # noqa: PLW2901
+            elif step.verb is Verb.APPLY and step.reason is not Reason.DRIFT and (other := _misconfigured(outcome)):
+                step = _waits(step, other, "changed")  # noqa: PLW2901
             await self.step(step, outcome)
         return outcome
 
@@ -238,8 +242,14 @@ def _amiss(outcome: Outcome) -> list[str]:
     return sorted({*(str(step.ref) for step in outcome.held if not step.uid), *outcome.missing})
 
 
-def _waits(step: Step, amiss: Sequence[str]) -> Step:
-    message = f"{step.ref} is not begun before there is {', '.join(amiss)}"
+def _misconfigured(outcome: Outcome) -> list[str]:
+    """Name the ConfigMaps that are not what was rendered: a pod reads them when it starts, and never again."""
+    named = {*(str(step.ref) for step in outcome.held if step.reason in _OTHERS), *outcome.missing}
+    return sorted(each for each in named if each.startswith(f"{CONFIG_MAP.kind}/"))
+
+
+def _waits(step: Step, amiss: Sequence[str], what: str = "begun") -> Step:
+    message = f"{step.ref} is not {what} before there is {', '.join(amiss)}{' as rendered' * (what != 'begun')}"
     return replace(step, verb=Verb.HOLD, reason=Reason.WAITING, message=message)
 
 

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from metaoperator import sources
-from metaoperator.core import names, shard, trial
+from metaoperator.core import names, trial
 from metaoperator.core.finding import Finding, Severity
 from metaoperator.core.model import Namespace
+from metaoperator.core.shard import Policy
 from metaoperator.core.trial import Layers
 from metaoperator.inputs import Document, Place
 from metaoperator.validation import Case, Judge
@@ -73,7 +74,7 @@ class Declared:
             return
         values = self._values(document, about)
         if values is not None:
-            layers = Layers(fleet=values, template=name)
+            layers = Layers(fleet=values, template=name, policy=_policy(spec))
             place = document.place.below("spec", "values")
             self.cases.append((directory, Case(layers=layers, fleet=place, object=about)))
 
@@ -111,20 +112,28 @@ class Declared:
             self._tell(document.place.below("metadata"), what, "", about, Severity.NOTE)
             where = trial.ORDINARY.name
         namespace = self._namespaces.get(where) or Namespace(name=where, uid=trial.UID)
-        instance = _mapping(document.body.get("spec")).get("instanceID", shard.instance_id(namespace))
-        if instance != shard.instance_id(namespace):
-            what = f"spec.instanceID is {instance!r}, but Workflows there are stamped with {where!r}"
-            self._tell(document.place.below("spec", "instanceID"), what, "leave it out: it is filled in", about)
+        pinned = _mapping(document.body.get("spec")).get("instanceID") or ""
+        if pinned not in {"", where}:
+            place = document.place.below("spec", "instanceID")
+            what = f"spec.instanceID is {pinned!r}: only the component instance-id-pinned stamps it on Workflows there"
+            self._tell(place, what, "leave it out, and it is filled in", about, Severity.NOTE)
         values = self._values(document, about)
         if values is not None:
             template = trial.asked_for(namespace)[0] or names.DEFAULT_TEMPLATE
             place = document.place.below("spec", "values")
-            self._add(namespace, template, place, about, own=values)
+            self._add(namespace, template, place, about, own=values, pinned=str(pinned))
 
     # ---- the same for all
 
     def _add(
-        self, namespace: Namespace, template: str, place: Place, about: str, own: Mapping[str, Any] | None = None
+        self,
+        namespace: Namespace,
+        template: str,
+        place: Place,
+        about: str,
+        *,
+        own: Mapping[str, Any] | None = None,
+        pinned: str = "",
     ) -> None:
         """Try a namespace with the ControllerTemplate that it asks for, if that one is known."""
         document, directory = self._templates.get(template, (None, sources.DEFAULT_SET))
@@ -132,9 +141,10 @@ class Declared:
             what = f"not checked: ControllerTemplate {template} is not among the files"
             self._tell(place, what, "name its file too", about, Severity.NOTE)
         elif directory in self.judge.programs:
-            fleet = {} if document is None else _mapping(_mapping(document.body.get("spec")).get("values"))
+            spec = {} if document is None else _mapping(document.body.get("spec"))
+            fleet = _mapping(spec.get("values"))
             case = Case(
-                layers=Layers(fleet=fleet, own=own or {}, template=template),
+                layers=Layers(fleet=fleet, own=own or {}, template=template, policy=_policy(spec), pinned=pinned),
                 namespaces=(namespace,),
                 fleet=None if document is None else document.place.below("spec", "values"),
                 own=None if own is None else place,
@@ -162,6 +172,12 @@ class Declared:
         yield from self.findings
         for name, case in self.cases:
             yield from self.judge.try_out(name, [case])
+
+
+def _policy(spec: Mapping[str, Any]) -> Policy:
+    """Read a policy as far as it is one: what else stands there, the CRD's schema refuses."""
+    written = spec.get("instanceIDPolicy")
+    return Policy(written) if written in set(Policy) else Policy.PER_NAMESPACE
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -21,6 +21,7 @@ from metaoperator.core.model import (
     Kind,
     LeaseView,
     Manifest,
+    Namespace,
     Ref,
     WorkCount,
 )
@@ -53,6 +54,14 @@ class Observed:
         """Keep those objects that carry our whole mark."""
         return {ref: live for ref, live in self.objects.items() if ownership.is_ours(live, namespace_uid)}
 
+    def rendered_for(self, namespace: Namespace) -> str | None:
+        """Read from the child itself which instance ID it has, empty for none; `None` where there is no child."""
+        ours = sorted(self.ours(namespace.uid).items(), key=lambda each: each[0].kind != DEPLOYMENT)
+        if not ours:
+            return None
+        recorded = [each for _, live in ours if (each := shard.recorded(live)) is not None]
+        return recorded[0] if recorded else namespace.name  # older ones did not write it down, and had no other
+
     def deployment(self, namespace_uid: str) -> Manifest | None:
         """Find the child's Deployment, if it is ours."""
         for ref, live in self.ours(namespace_uid).items():
@@ -69,12 +78,17 @@ class Observed:
         ]
 
 
+def labelled(instance_id: str) -> str:
+    """Select by instance ID as a controller with it does: one without serves what has no such label."""
+    return f"{names.INSTANCE_ID_LABEL}={instance_id}" if instance_id else f"!{names.INSTANCE_ID_LABEL}"
+
+
 def unfinished(namespace: str, instance_id: str) -> Selection:
     """Select the unfinished Workflows of one instance ID in one namespace."""
     return Selection(
         kind=WORKFLOW,
         namespace=namespace,
-        label_selector=f"{names.INSTANCE_ID_LABEL}={instance_id},{names.COMPLETED_LABEL}!=true",
+        label_selector=f"{labelled(instance_id)},{names.COMPLETED_LABEL}!=true",
         metadata_only=True,
     )
 
@@ -182,8 +196,8 @@ class Fleet:
         """Name the namespaces that hold anything with our label."""
         return frozenset().union(*(each.namespaces() for each in self.objects.values()))
 
-    def observe(self, namespace: str, instance_id: str) -> Observed:
-        """Look at one namespace; nothing is sent."""
+    def observe(self, namespace: str, instance_id: str | None) -> Observed:
+        """Look at one namespace, and at the work with one instance ID, empty for none; nothing is sent."""
         objects = {Ref.of(live): live for each in self.objects.values() for live in each.within(namespace)}
         pods = tuple(self.pods.within(namespace))
         childs = tuple(pod for pod in pods if health.belongs(pod, names.WORKFLOW_CONTROLLER))
@@ -193,7 +207,7 @@ class Fleet:
             objects=objects,
             pods=childs,
             beside=tuple(pod for pod in pods if pod not in childs) if len(childs) < len(pods) else (),
-            lease=self._lease(namespace, shard.lease_name(instance_id)),
+            lease=None if instance_id is None else self._lease(namespace, shard.lease_name(instance_id)),
             work=None
             if self.workflows.kind_missing
             else WorkCount(

@@ -15,7 +15,7 @@ from metaoperator.core.model import LEASE, NAMESPACE, POD, WORKFLOW, Manifest, N
 from metaoperator.core.names import Reason
 from metaoperator.core.outcome import Outcome
 from metaoperator.core.status import Note
-from metaoperator.fleet import Fleet, Observed, unfinished
+from metaoperator.fleet import Fleet, Observed, labelled, unfinished
 from metaoperator.mirror import Mirror
 from metaoperator.recorder import Recorder
 
@@ -53,7 +53,10 @@ class Leaver:
         """Drain and remove what is ours. Its being here is the only memory of an opt-out that is needed."""
         wfc = await self._mirror.get(publish.wfc_ref(namespace.name))
         made_by_us = wfc is not None and ownership.is_ours(wfc, namespace.uid)
-        instance = shard.instance_id(namespace)  # what is installed runs under this one, whatever a person wrote
+        # What is installed runs under its own, whatever a person wrote meanwhile.
+        instance = self._fleet.observe(namespace.name, None).rendered_for(namespace)
+        if instance is None:
+            instance = ((wfc or {}).get("spec") or {}).get("instanceID") or namespace.name
         view = functools.partial(publish.view, namespace=namespace, instance_id=instance)
         seen = self._fleet.observe(namespace.name, instance)
         ours = seen.ours(namespace.uid)
@@ -117,7 +120,7 @@ class Leaver:
     async def _held(self, namespace: Namespace, instance: str) -> list[str]:
         """Name the Workflows that are being deleted and wait for the child: it collects their artifacts."""
         found: list[str] = []
-        label = f"{names.INSTANCE_ID_LABEL}={instance},{names.COMPLETED_LABEL}=true"
+        label = f"{labelled(instance)},{names.COMPLETED_LABEL}=true"
         ended = Selection(kind=WORKFLOW, namespace=namespace.name, label_selector=label, metadata_only=True)
         try:
             async for page in self._cluster.list_pages(ended):

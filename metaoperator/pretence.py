@@ -38,12 +38,12 @@ async def set_up(cluster: Rehearsal, live: Manifest, assumed: Assumed, *, ours: 
             label = f"{names.OPT_IN_LABEL}={names.DEFAULT_TEMPLATE_WORD}"
             notes.append(f"not opted in: this is what the label {label} would do")
     if isinstance(stage, optin.Served):
-        notes += await _template(cluster, stage.template, assumed)
-        notes += await _row(cluster, namespace, assumed)
+        template, told = await _template(cluster, stage.template, assumed)
+        notes += [*told, *await _row(cluster, namespace, template, assumed)]
     return notes
 
 
-async def _template(cluster: Rehearsal, name: str, assumed: Assumed) -> list[str]:
+async def _template(cluster: Rehearsal, name: str, assumed: Assumed) -> tuple[Manifest | None, list[str]]:
     ref = Ref(CONTROLLER_TEMPLATE, "", name)
     notes: list[str] = []
     live = await _found(cluster, ref)
@@ -54,20 +54,21 @@ async def _template(cluster: Rehearsal, name: str, assumed: Assumed) -> list[str
     if live is not None and assumed.fleet_values is not None:
         cluster.pretend({**live, "spec": {**live["spec"], "values": assumed.fleet_values}})
         notes.append(f"the values of ControllerTemplate {name} are those of --fleet-values")
-    return notes
+    return live, notes
 
 
-async def _row(cluster: Rehearsal, namespace: Namespace, assumed: Assumed) -> list[str]:
+async def _row(cluster: Rehearsal, namespace: Namespace, template: Manifest | None, assumed: Assumed) -> list[str]:
     ref = Ref(WORKFLOW_CONTROLLER, namespace.name, names.WORKFLOW_CONTROLLER)
     try:
         live, installed = await cluster.get(ref), True
     except Gone:
         live, installed = None, False
     if live is None and (assumed.values is not None or not installed):
-        live = _object(ref, {"instanceID": shard.instance_id(namespace)})
+        instance = "" if template is None else shard.instance_id(namespace.name, shard.policy(template))
+        live = _object(ref, {"instanceID": instance} if instance else {})
         cluster.pretend(live)
     if live is not None and assumed.values is not None:
-        cluster.pretend({**live, "spec": {**live["spec"], "values": assumed.values}})
+        cluster.pretend({**live, "spec": {**(live.get("spec") or {}), "values": assumed.values}})
         return ["the values of the namespace are those of --values"]
     return [] if installed else ["the kind WorkflowController is not installed yet (metaoperator preflight)"]
 

@@ -140,7 +140,7 @@ async def of(cluster: Rehearsal, name: str, assumed: Assumed, settings: Settings
         raise ConfigError(f"there is no namespace {name}: kubectl create namespace {name}")
     namespace = Namespace.of(live)
     fleet = await _look(cluster, name, assumed)
-    ours = any(ownership.is_ours(each, namespace.uid) for each in fleet.observe(name, name).objects.values())
+    ours = any(ownership.is_ours(each, namespace.uid) for each in fleet.observe(name, None).objects.values())
     notes = await pretence.set_up(cluster, live, assumed, ours=ours, own_namespace=settings.namespace)
     if fleet.workflows.refused:
         notes.append(f"unfinished Workflows are not counted: {fleet.workflows.refused}")

@@ -27,6 +27,7 @@ from metaoperator.core.names import Reason
 from metaoperator.core.outcome import Outcome
 from metaoperator.core.plan import Step, Verb
 from metaoperator.core.render import Program
+from metaoperator.core.shard import Policy
 from metaoperator.core.status import Note
 from metaoperator.fleet import Fleet, Observed
 from metaoperator.leave import Leaver
@@ -128,24 +129,25 @@ class Reconciler:
     # ---- opted in
 
     async def _serve(self, namespace: Namespace, template: str) -> float | None:
-        wfc = await self._ensured(namespace)
-        instance = wfc["spec"]["instanceID"]
-        known: dict[str, Any] = {"template": template, "instance_id": instance}
+        found = await self._mirror.get(Ref(CONTROLLER_TEMPLATE, "", template))
+        wfc, instance = await self._ensured(namespace, None if found is None else shard.policy(found))
+        known: dict[str, Any] = {"template": template, "instance_id": instance or ""}
         outcome = Outcome()
         desired: Desired | None = None
         ignored: Sequence[Ignored] = ()
         stalled: Note | None = None
-        paused = bool(wfc["spec"].get("paused"))
+        paused = bool((wfc.get("spec") or {}).get("paused"))
         remark: Note | None = None
         try:
-            if instance != shard.instance_id(namespace):
+            if found is None or instance is None:
                 raise Stalled(
-                    Reason.INSTANCE_ID_UNSUPPORTED,
-                    f"spec.instanceID is {instance}, but Workflows here are stamped "
-                    f"with {shard.instance_id(namespace)}: delete this object, and it is made anew with that ID",
+                    Reason.TEMPLATE_NOT_FOUND,
+                    f"no ControllerTemplate is named {template}: nothing is created, changed "
+                    f"or removed; correct the label {names.OPT_IN_LABEL} or create the ControllerTemplate",
                 )
-            remark = self._fleet.around.check(namespace.name, instance)
-            desired, ignored = await self._desired(namespace, template, wfc)
+            child = self._fleet.observe(namespace.name, instance).rendered_for(namespace)
+            remark = self._fleet.around.check(namespace.name, instance, child=child)
+            desired, ignored = self._desired(namespace, found, wfc, instance)
             await self._row.spec_found(namespace, wfc, desired)
         except Stalled as exc:
             desired, stalled = None, Note(reason=exc.reason, message=exc.message)
@@ -153,7 +155,7 @@ class Reconciler:
         if desired is not None:
             desired, unseen = self._seen_kinds(desired)
         seen = self._fleet.observe(namespace.name, instance)
-        if desired is not None and not paused:
+        if desired is not None and instance is not None and not paused:
             outcome = await self._install(namespace, instance, desired, ignored, seen)
             if outcome.wrote:
                 seen = self._fleet.observe(namespace.name, instance)
@@ -168,7 +170,7 @@ class Reconciler:
         verdict = health.assess(seen.deployment(namespace.uid), seen.pods, seen.lease, now=self._wall_clock())
         strays = await self.strays.look(
             namespace,
-            instance,
+            instance or "",
             seen,
             ready=verdict.health is names.Health.CURRENT,
             alive=stalled is None or verdict.health is not names.Health.NOT_FOUND,
@@ -210,10 +212,10 @@ class Reconciler:
         more = "" if remark is None else f"; {remark.message}"
         return Note(reason=found.reason, message=f"{found.message}{more}")
 
-    async def _ensured(self, namespace: Namespace) -> Manifest:
+    async def _ensured(self, namespace: Namespace, policy: Policy | None) -> tuple[Manifest, str | None]:
         """Make sure of the row; when not even that may be, there is no status to tell it: an Event does."""
         try:
-            return await self._row.ensure(namespace)
+            return await self._row.ensure(namespace, policy)
         except Rejected as exc:
             meta = {"name": namespace.name, "uid": namespace.uid}
             message = f"{publish.wfc_ref(namespace.name)}: {exc.told}"
@@ -270,28 +272,23 @@ class Reconciler:
             work=busy or seen.work is None or seen.work.unfinished > 0,
         )
 
-    async def _desired(self, namespace: Namespace, template: str, wfc: Manifest) -> tuple[Desired, tuple[Ignored, ...]]:
+    def _desired(
+        self, namespace: Namespace, template: Manifest, wfc: Manifest, instance: str
+    ) -> tuple[Desired, tuple[Ignored, ...]]:
         """Render what the namespace should hold, and find what of it is left to others.
 
         `Stalled` when a person has to mend something first.
         """
-        found = await self._mirror.get(Ref(CONTROLLER_TEMPLATE, "", template))
-        if found is None:
-            raise Stalled(
-                Reason.TEMPLATE_NOT_FOUND,
-                f"no ControllerTemplate is named {template}: nothing is created, changed "
-                f"or removed; correct the label {names.OPT_IN_LABEL} or create the ControllerTemplate",
-            )
         try:
-            program = self.templates.program(found)
+            program = self.templates.program(template)
             desired = self._recent.desired(
                 namespace.name,
-                (program, namespace, recent.spec_of(found), recent.spec_of(wfc)),
+                (program, namespace, instance, recent.spec_of(template), recent.spec_of(wfc)),
                 lambda: program.desired(
                     namespace,
-                    shard.only_shard(namespace),
-                    template_name=template,
-                    fleet_values=found["spec"].get("values") or {},
+                    shard.only_shard(instance),
+                    template_name=template["metadata"]["name"],
+                    fleet_values=template["spec"].get("values") or {},
                     namespace_values=wfc["spec"].get("values") or {},
                 ),
             )
@@ -299,7 +296,7 @@ class Reconciler:
             raise Stalled(Reason.VALUES_INVALID, str(exc)) from exc
         except TemplateError as exc:
             raise Stalled(Reason.TEMPLATE_INVALID, str(exc)) from exc
-        return desired, templates.ignored(found, program)
+        return desired, templates.ignored(template, program)
 
     async def _tell(self, wfc: Manifest, outcome: Outcome, desired: Desired) -> None:
         """One Event and one log line for each kind of thing that was done."""

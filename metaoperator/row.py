@@ -8,6 +8,7 @@ from metaoperator.core import names, ownership, shard
 from metaoperator.core.errors import Conflict, Stalled
 from metaoperator.core.model import NAMESPACE, Desired, Manifest, Namespace, Ref
 from metaoperator.core.names import Reason
+from metaoperator.core.shard import Policy
 from metaoperator.fleet import Fleet
 from metaoperator.mirror import Mirror
 
@@ -26,29 +27,48 @@ class Row:
         """Drop what is remembered of one namespace."""
         self._paused.pop(namespace, None)
 
-    async def ensure(self, namespace: Namespace) -> Manifest:
-        """Make the WorkflowController, or fill in its instance ID; one that a person made does not get our mark."""
+    async def ensure(self, namespace: Namespace, policy: Policy | None) -> tuple[Manifest, str | None]:
+        """Make the WorkflowController, or fill in its instance ID; one that a person made does not get our mark.
+
+        The ID is what the object says, else that of the child that is there, else what the policy gives: empty for
+        none, `None` while nobody knows.
+        """
         ref = publish.wfc_ref(namespace.name)
         live = await self._mirror.get(ref)
         if live is not None:
             self._remember(namespace, live)
-        if live is not None and (live.get("spec") or {}).get("instanceID"):
+        seen = self._fleet.observe(namespace.name, None)
+        written = ((live or {}).get("spec") or {}).get("instanceID")
+        instance = written or seen.rendered_for(namespace)
+        if instance is None and policy is not None:
+            instance = shard.instance_id(namespace.name, policy)
+        if live is not None and (written or not instance):
             if self._something_is_missing(namespace, live):
                 await self.confirm(namespace)
-            return live
-        meta: dict[str, Any] = {"name": ref.name, "namespace": ref.namespace}
+            return live, instance
+        spec: dict[str, Any] = {"instanceID": instance} if instance else {}
         if live is None:
             await self.confirm(namespace)
             meta = self._marked(ref, namespace)
-            if self._fleet.observe(namespace.name, shard.instance_id(namespace)).deployment(namespace.uid) is not None:
+            if seen.deployment(namespace.uid) is not None:
                 meta["annotations"][names.SPEC_LOST_ANNOTATION] = "true"
             meta["resourceVersion"] = "1"  # creates, or conflicts with one that a person made meanwhile
-        else:
-            meta["uid"] = live["metadata"]["uid"]
-        spec: dict[str, Any] = {"instanceID": shard.instance_id(namespace)}
-        if live is None and self._paused.get(namespace.name) == namespace.uid:
-            spec["paused"] = True  # somebody works on this child by hand: that its row is gone does not end it
-        return await self._write_wfc(ref, meta, spec)
+            if self._paused.get(namespace.name) == namespace.uid:
+                spec["paused"] = True  # somebody works on this child by hand: that its row is gone does not end it
+            return await self._write_wfc(ref, meta, spec), instance
+        return await self._rewritten(namespace, live, spec), instance
+
+    async def _rewritten(self, namespace: Namespace, live: Manifest, spec: Manifest) -> Manifest:
+        """Add to a row's spec. What we wrote before and would leave out now, the API server would take away."""
+        ref, meta = Ref.of(live), live["metadata"]
+        marked: dict[str, Any] = {"name": ref.name, "namespace": ref.namespace}
+        if ownership.is_ours(live, namespace.uid):
+            marked = self._marked(ref, namespace)
+            if names.SPEC_LOST_ANNOTATION in meta["annotations"]:
+                marked["annotations"][names.SPEC_LOST_ANNOTATION] = meta["annotations"][names.SPEC_LOST_ANNOTATION]
+        there = live.get("spec") or {}
+        mine = {key: there[key] for key in there if ownership.owns(live, names.FIELD_MANAGER, ("spec", key))}
+        return await self._write_wfc(ref, marked | {"uid": meta["uid"]}, {**mine, **spec})
 
     def _remember(self, namespace: Namespace, live: Manifest) -> None:
         if (live.get("spec") or {}).get("paused"):
@@ -58,7 +78,7 @@ class Row:
 
     def _something_is_missing(self, namespace: Namespace, wfc: Manifest) -> bool:
         """Tell whether objects may be made in this pass: the row's own copy may be as old as the namespace's."""
-        there = self._fleet.observe(namespace.name, shard.instance_id(namespace)).ours(namespace.uid)
+        there = self._fleet.observe(namespace.name, None).ours(namespace.uid)
         ours = {f"{ref.kind.kind}/{ref.name}" for ref in there}
         return not ours or not ours.issuperset((wfc.get("status") or {}).get("inventory") or ())
 
@@ -85,7 +105,7 @@ class Row:
         meta = wfc["metadata"]
         if names.SPEC_LOST_ANNOTATION not in (meta.get("annotations") or {}):
             return
-        seen = self._fleet.observe(namespace.name, shard.instance_id(namespace))
+        seen = self._fleet.observe(namespace.name, None)
         wanted = {Ref.of(each): ownership.rendered_digest(each) for each in desired.documents}
         other = [
             ref for ref, live in seen.ours(namespace.uid).items() if wanted.get(ref) != ownership.rendered_digest(live)
@@ -101,7 +121,7 @@ class Row:
         kept = self._marked(ref, namespace) | {"uid": meta["uid"]}
         # What we wrote into the spec and would leave out now, the API server would take away.
         mine = [key for key in wfc["spec"] if ownership.owns(wfc, names.FIELD_MANAGER, ("spec", key))]
-        spec = {key: wfc["spec"][key] for key in ("instanceID", *mine)}
+        spec = {key: wfc["spec"][key] for key in ("instanceID", *mine) if key in (wfc.get("spec") or {})}
         await self._write_wfc(ref, kept, spec)
 
     def _marked(self, ref: Ref, namespace: Namespace) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Whether new Workflows get their instance ID at admission: the policy and its binding are there, by name."""
+"""What puts instance IDs on new Workflows: the stamping policies and their bindings, watched by name."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -7,7 +7,9 @@ from typing import Any, Final
 from metaoperator import informer
 from metaoperator.cluster import Cluster, Selection
 from metaoperator.core import names
-from metaoperator.core.model import Kind, Manifest, Ref
+from metaoperator.core.model import Kind, Manifest
+from metaoperator.core.shard import Policy
+from metaoperator.core.stamping import Stamps
 from metaoperator.informer import Informer
 
 GROUP: Final = "admissionregistration.k8s.io"
@@ -17,22 +19,17 @@ KINDS: Final = ("MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding")
 
 
 class Stamping:
-    """Watches the two by their name alone, metadata only; `changed` is called when either comes or goes."""
+    """Watches them, metadata only; `changed` is called when one comes, goes, or says another policy."""
 
     def __init__(self, cluster: Cluster, changed: Callable[[], None]) -> None:
         """Nothing is sent before `runs` run. An older version is watched only where the newer is not served."""
-        self._changed = changed
         self._pairs = [
             tuple(
                 Informer(
                     cluster,
-                    Selection(
-                        kind=Kind(f"{GROUP}/{version}", kind),
-                        field_selector=f"metadata.name={names.STAMPING_POLICY}",
-                        metadata_only=True,
-                    ),
-                    project=informer.labels_only,
-                    changed=self._moved,
+                    Selection(kind=Kind(f"{GROUP}/{version}", kind), metadata_only=True),
+                    project=_ours,
+                    changed=lambda *_: changed(),
                     absent_pause=informer.ABSENT_PAUSE,
                 )
                 for kind in KINDS
@@ -50,6 +47,17 @@ class Stamping:
     def known(self) -> bool:
         """Tell whether an answer came, if only that we may not ask."""
         return all(each.synced or each.refused for each in self.informers)
+
+    def now(self) -> Stamps:
+        """Tell what is in force. A policy without its binding, and a binding without its policy, do nothing."""
+        for policies, bindings in self._pairs:
+            general, pinned = (
+                policies.get("", name) if bindings.get("", name) else None
+                for name in (names.STAMPING_POLICY, names.STAMPING_PINNED)
+            )
+            if general is not None or pinned is not None:
+                return Stamps(policy=None if general is None else _policy(general), pinned=pinned is not None)
+        return Stamps()
 
     def lacks(self) -> str:
         """Say why new Workflows get no ID; empty where they do."""
@@ -81,6 +89,21 @@ class Stamping:
             await one.wait_absent()
         await each.run()
 
-    def _moved(self, _ref: Ref, before: Manifest | None, after: Manifest | None) -> None:
-        if before is None or after is None:
-            self._changed()
+
+def _policy(live: Manifest) -> Policy:
+    said = (live["metadata"].get("annotations") or {}).get(names.INSTANCE_ID_POLICY_ANNOTATION)
+    return Policy(said) if said in set(Policy) else Policy.PER_NAMESPACE  # the first ones said nothing
+
+
+def _ours(live: Manifest) -> Manifest | None:
+    """Keep the name of ours, and which policy it follows."""
+    meta = live["metadata"]
+    if meta["name"] not in {names.STAMPING_POLICY, names.STAMPING_PINNED}:
+        return None
+    said = (meta.get("annotations") or {}).get(names.INSTANCE_ID_POLICY_ANNOTATION)
+    annotations = {} if said is None else {names.INSTANCE_ID_POLICY_ANNOTATION: said}
+    return {**_kind(live), "metadata": {"name": meta["name"], "annotations": annotations}}
+
+
+def _kind(live: Manifest) -> Manifest:
+    return {key: live[key] for key in ("apiVersion", "kind")}

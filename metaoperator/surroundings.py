@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Coroutine
 from typing import Any, Final
 
 from metaoperator.cluster import Cluster
-from metaoperator.core import names, overlap, serving
+from metaoperator.core import names, overlap, serving, stamping
 from metaoperator.core.errors import Stalled
 from metaoperator.core.foreign import Foreign
 from metaoperator.core.model import DEPLOYMENT, Ref
@@ -57,10 +57,17 @@ class Surroundings:
         """Look without watching."""
         await asyncio.gather(self.foreigners.read_once(), self.stamping.read_once())
 
-    def check(self, namespace: str, instance_id: str) -> Note | None:
-        """Say what a person should know of the child of a namespace; `Stalled` when it may not be there."""
+    def check(self, namespace: str, instance_id: str, *, child: str | None) -> Note | None:
+        """Say what a person should know of the child of a namespace; `Stalled` when it may not be there.
+
+        `child` is the ID of the one that is there already, `None` for none.
+        """
+        stamps = self.stamping.now()
+        if fault := stamping.fault(namespace, instance_id, child=child, stamps=stamps):
+            raise Stalled(fault.reason, fault.message)
         mine = serving.child(Ref(DEPLOYMENT, namespace, names.WORKFLOW_CONTROLLER), instance_id, alive=True)
-        found = overlap.judge(mine, self.foreigners.controllers(), unstamped=self.stamping.lacks())
+        unstamped = "" if stamps.puts(namespace, instance_id) == instance_id else self.stamping.lacks()
+        found = overlap.judge(mine, self.foreigners.controllers(), unstamped=unstamped)
         if found.stalled is not None:
             raise Stalled(found.stalled.reason, found.stalled.message)
         return found.remark

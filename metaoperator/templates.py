@@ -113,7 +113,7 @@ def _unmatched(template: Manifest, program: Program) -> Note | None:
     try:
         desired = program.desired(
             sample,
-            shard.only_shard(sample),
+            shard.only_shard(shard.instance_id(sample.name, shard.policy(template))),
             template_name=template["metadata"]["name"],
             fleet_values=template["spec"].get("values") or {},
             namespace_values={},

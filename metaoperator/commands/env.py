@@ -8,7 +8,7 @@ import click
 
 from metaoperator.cluster import Cluster
 from metaoperator.commands import asking, options, telling
-from metaoperator.core import names
+from metaoperator.core import names, shard
 from metaoperator.core.errors import ConfigError
 from metaoperator.core.model import DEPLOYMENT, WORKFLOW_CONTROLLER, Manifest, Ref
 
@@ -22,7 +22,8 @@ Print what the Argo CLI needs for NAMESPACE: eval "$(metaoperator env NAMESPACE)
 \b
 ARGO_NAMESPACE   the namespace
 ARGO_INSTANCEID  its instance ID. The CLI without one still submits, for admission puts the ID on, but
-                 takes `list` and `get` for questions about Workflows that have none.
+                 takes `list` and `get` for questions about Workflows that have none. Unset where the
+                 ControllerTemplate's instanceIDPolicy is None.
 ARGO_SERVER      unset, and ARGO_TOKEN too: the CLI asks Kubernetes itself
 
 With --server the ID is the server's own, and the CLI refuses to be told one:
@@ -59,10 +60,14 @@ def command(*, namespace: str, server: bool, at: str | None, kubeconfig: str | N
     async def found(cluster: Cluster) -> tuple[str | None, Manifest | None]:
         wfc = await cluster.get(Ref(WORKFLOW_CONTROLLER, namespace, names.WORKFLOW_CONTROLLER))
         deployment = await cluster.get(Ref(DEPLOYMENT, namespace, names.ARGO_SERVER)) if server else None
-        return None if wfc is None else (wfc.get("spec") or {}).get("instanceID"), deployment
+        instance = None if wfc is None else (wfc.get("spec") or {}).get("instanceID")
+        if wfc is not None and not instance:  # it has none, or is not there yet: the child tells
+            child = await cluster.get(Ref(DEPLOYMENT, namespace, names.WORKFLOW_CONTROLLER))
+            instance = None if child is None else shard.recorded(child)
+        return instance, deployment
 
     instance, deployment = asking.reading(kubeconfig, found)
-    if not instance:
+    if instance is None:
         click.echo(
             f"error: namespace {namespace} has no workflow-controller of ours: "
             f"kubectl label namespace {namespace} {names.OPT_IN_LABEL}=enabled",
@@ -73,7 +78,8 @@ def command(*, namespace: str, server: bool, at: str | None, kubeconfig: str | N
         # The CLI without an ID takes the label off what it submits, and sees only unlabelled Workflows. Of what an
         # earlier `env --server` set, the server would make it refuse the ID, and the token stands for --token here,
         # which it is not: it begins with "Bearer".
-        lines = [_export("ARGO_INSTANCEID", instance), "unset ARGO_SERVER ARGO_TOKEN"]
+        mine = _export("ARGO_INSTANCEID", instance) if instance else "unset ARGO_INSTANCEID"
+        lines = [mine, "unset ARGO_SERVER ARGO_TOKEN"]
     elif deployment is None:
         click.echo(
             f"error: namespace {namespace} has no argo-server: set the value server.enabled in its ControllerTemplate",

@@ -19,6 +19,7 @@ from metaoperator.core.model import Namespace
 @click.option("--fleet-values", type=options.FILE, help="Values as in a ControllerTemplate's spec.values.")
 @click.option("--values", type=options.FILE, help="Values as in a WorkflowController's spec.values.")
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label of the namespace; repeatable.")
+@click.option("--instance-id", metavar="ID", help="The instance ID; by default NAMESPACE, empty for none.")
 @click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True)
 def command(
     *,
@@ -28,6 +29,7 @@ def command(
     fleet_values: Path | None,
     values: Path | None,
     labels: Sequence[str],
+    instance_id: str | None,
     output: str,
 ) -> None:
     """Show what NAMESPACE would get; no cluster is needed."""
@@ -35,7 +37,7 @@ def command(
     found = Namespace(name=namespace, uid="00000000-0000-0000-0000-000000000000", labels=options.pairs(labels))
     desired = options.program(set_name, templates).desired(
         found,
-        shard.only_shard(found),
+        shard.only_shard(namespace if instance_id is None else instance_id),
         template_name=names.DEFAULT_TEMPLATE,
         fleet_values=sources.values_file(fleet_values) if fleet_values else {},
         namespace_values=sources.values_file(values) if values else {},

@@ -26,6 +26,8 @@ minutes across container restarts: a child whose account was made anew is locked
 SPEC_LOST_ANNOTATION: Final = f"{GROUP}/spec-lost"
 """On a WorkflowController that the operator made anew while the child of a lost one went on: its values are unknown."""
 
+INSTANCE_ID_ANNOTATION: Final = f"{GROUP}/instance-id"
+"""On every object of a child: the instance ID that it was rendered for, empty for none."""
 INSTANCE_ID_POLICY_ANNOTATION: Final = f"{GROUP}/instance-id-policy"
 """On a stamping policy: how it chooses the ID, in the words of `ControllerTemplate.spec.instanceIDPolicy`."""
 FLEET_INSTANCE_ID: Final = "metaoperator"
@@ -47,7 +49,7 @@ WORKFLOW_CONTROLLER: Final = "workflow-controller"
 """Name of the WorkflowController object, of the child's Deployment, and prefix of the child's Lease."""
 
 STAMPING_POLICY: Final = "metaoperator-instance-id"
-"""The MutatingAdmissionPolicy that puts instance IDs on; its binding has the same name."""
+"""The general MutatingAdmissionPolicy that puts instance IDs on; its binding has the same name."""
 
 ARGO_SERVER: Final = "argo-server"
 """Name of everything of a namespace's argo-server."""
@@ -131,6 +133,7 @@ class Reason(StrEnum):
     TEMPLATE_NOT_FOUND = "TemplateNotFound"
     TEMPLATE_INVALID = "TemplateInvalid"
     VALUES_INVALID = "ValuesInvalid"
+    INSTANCE_ID_CHANGED = "InstanceIDChanged"
     INSTANCE_ID_UNSUPPORTED = "InstanceIDUnsupported"
     CONFLICT = "Conflict"
     DRIFT_FIGHT = "DriftFight"

@@ -127,7 +127,7 @@ class Program:
                     continue
                 if rendered is None:
                     continue
-                marked = mark(rendered, namespace)
+                marked = mark(rendered, namespace, shard)
                 if (ref := Ref.of(marked)) in found:
                     what = f"{ref} is rendered twice"
                     problems.append(Problem(where=file, what=what, cure="give one of them a new name"))
@@ -151,8 +151,8 @@ def _fault(exc: BaseException, name: str) -> Problem:
     return Problem(where=name, what=f"cannot be compiled: {exc}", cure="make it simpler")
 
 
-def mark(manifest: Manifest, namespace: Namespace) -> Manifest:
-    """Put namespace and our mark on a document.
+def mark(manifest: Manifest, namespace: Namespace, shard: Shard) -> Manifest:
+    """Put namespace and our mark on a document, and which instance ID it was rendered for.
 
     The digest of the rendered bytes is part of the mark: a field that a newer template no longer renders differs
     in nothing that we could compare, and only an apply takes it away.
@@ -160,7 +160,10 @@ def mark(manifest: Manifest, namespace: Namespace) -> Manifest:
     meta = dict(manifest["metadata"])
     meta["namespace"] = namespace.name
     meta["labels"] = dict(meta.get("labels") or {}) | {names.MANAGED_BY_LABEL: names.MANAGED_BY}
-    meta["annotations"] = dict(meta.get("annotations") or {}) | {names.NAMESPACE_UID_ANNOTATION: namespace.uid}
+    meta["annotations"] = dict(meta.get("annotations") or {}) | {
+        names.NAMESPACE_UID_ANNOTATION: namespace.uid,
+        names.INSTANCE_ID_ANNOTATION: shard.instance_id,
+    }
     marked = without_nulls({**manifest, "metadata": meta})
     marked["metadata"]["annotations"][names.RENDERED_ANNOTATION] = digest(q(marked))
     return marked  # type: ignore[no-any-return]

@@ -11,6 +11,7 @@ from metaoperator.core import names, optin, paths, shard, versions
 from metaoperator.core.errors import Problem, TemplateError, ValuesError
 from metaoperator.core.model import DEPLOYMENT, Desired, Manifest, Namespace, Ref, TemplateSet
 from metaoperator.core.render import Program
+from metaoperator.core.shard import Policy
 
 UID: Final = "00000000-0000-0000-0000-000000000000"
 ORDINARY: Final = Namespace(name="team-a", uid=UID)
@@ -29,11 +30,17 @@ SAMPLES: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layers:
-    """Values to render with, whose they are, and for which namespace."""
+    """Values to render with, whose they are, and which instance ID; without one, a namespace's name is it."""
 
     fleet: Mapping[str, Any] = field(default_factory=dict)
     own: Mapping[str, Any] = field(default_factory=dict)
     template: str = names.DEFAULT_TEMPLATE
+    policy: Policy = Policy.PER_NAMESPACE
+    pinned: str = ""
+
+    def instance_id(self, namespace: Namespace) -> str:
+        """Name the instance ID to render for."""
+        return self.pinned or shard.instance_id(namespace.name, self.policy)
 
 
 def run(program: Program, namespace: Namespace, layers: Layers) -> tuple[Desired | None, tuple[Problem, ...]]:
@@ -42,7 +49,7 @@ def run(program: Program, namespace: Namespace, layers: Layers) -> tuple[Desired
         first, second = (
             program.desired(
                 namespace,
-                shard.only_shard(namespace),
+                shard.only_shard(layers.instance_id(namespace)),
                 template_name=layers.template,
                 fleet_values=layers.fleet,
                 namespace_values=layers.own,
@@ -51,7 +58,7 @@ def run(program: Program, namespace: Namespace, layers: Layers) -> tuple[Desired
         )
     except (TemplateError, ValuesError) as exc:
         return None, exc.problems
-    return first, (*_unequal(program, first, second), *_misread(program, namespace, first))
+    return first, (*_unequal(program, first, second), *_misread(program, layers.instance_id(namespace), first))
 
 
 def _unequal(program: Program, first: Desired, second: Desired) -> Iterator[Problem]:
@@ -64,9 +71,8 @@ def _unequal(program: Program, first: Desired, second: Desired) -> Iterator[Prob
             )
 
 
-def _misread(program: Program, namespace: Namespace, desired: Desired) -> Iterator[Problem]:
+def _misread(program: Program, wanted: str, desired: Desired) -> Iterator[Problem]:
     """Read the instance ID as the child does: wrong, and it serves nobody, or everybody."""
-    wanted = shard.instance_id(namespace)
     for name in sorted(_configurations(desired)):
         found = [each for each in desired.documents if (each["kind"], each["metadata"]["name"]) == ("ConfigMap", name)]
         where = f"{program.template_set.name}/template.yaml"
@@ -77,7 +83,7 @@ def _misread(program: Program, namespace: Namespace, desired: Desired) -> Iterat
             )
         for document in found:
             read = _instance_id(document)
-            if read != wanted:
+            if read != wanted and (read or wanted):  # to Argo, none and an empty one are the same
                 yield Problem(
                     where=where,
                     what=f"the child reads instanceID {read!r} from ConfigMap {name}, not {wanted!r}",

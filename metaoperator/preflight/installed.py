@@ -5,7 +5,7 @@ from typing import Any
 
 from metaoperator import bundle
 from metaoperator.cluster import Cluster, Selection
-from metaoperator.core import drift, names, rules, trial
+from metaoperator.core import drift, names, rules, shard, trial
 from metaoperator.core.errors import Gone, TemplateError
 from metaoperator.core.model import CONTROLLER_TEMPLATE, DEPLOYMENT, Manifest, Ref
 from metaoperator.core.render import Program
@@ -110,7 +110,7 @@ async def templates(cluster: Cluster, programs: Mapping[str, Program | TemplateE
         name, directory = each["metadata"]["name"], each["spec"]["source"]["directory"]
         program = programs.get(directory)
         if isinstance(program, Program):
-            layers = Layers(fleet=each["spec"].get("values") or {}, template=name)
+            layers = Layers(fleet=each["spec"].get("values") or {}, template=name, policy=shard.policy(each))
             _, problems = trial.run(program, trial.ORDINARY, layers)
             told = "; ".join(map(str, problems))
         else:

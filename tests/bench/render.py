@@ -64,7 +64,7 @@ def fleet(namespaces: int = 1000) -> list[Figure]:
     for index in range(namespaces):
         namespace = Namespace(name=f"team-{index}", uid=str(index))
         program.desired(
-            namespace, shard.only_shard(namespace), template_name="default", fleet_values={}, namespace_values={}
+            namespace, shard.only_shard(namespace.name), template_name="default", fleet_values={}, namespace_values={}
         )
     seconds = time.process_time() - started
     return [Figure(what=f"render of {namespaces} namespaces in one process", value=seconds, unit="s of CPU", most=5.0)]

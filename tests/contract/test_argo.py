@@ -190,7 +190,7 @@ def rendered() -> list[Case]:
         namespace = Namespace.of(read["namespace.yaml"])
         documents = made.desired(
             namespace,
-            shard.only_shard(namespace),
+            shard.only_shard(namespace.name),
             template_name="default",
             fleet_values={"version": "v4.0.5"} | read["fleet.yaml"],
             namespace_values=read["values.yaml"],

@@ -16,7 +16,7 @@ import yaml
 from metaoperator import informer
 from metaoperator.act import Actor, Outcome
 from metaoperator.cluster import Cluster
-from metaoperator.core import drift, names, ownership, plan, render
+from metaoperator.core import drift, names, ownership, plan, render, shard
 from metaoperator.core.model import Namespace, Ref
 from metaoperator.core.names import Reason
 from metaoperator.core.plan import Step, Verb
@@ -102,7 +102,7 @@ async def hands(space: Namespace) -> AsyncIterator[Hands]:
 
 def rendered(space: Namespace, kind: str, name: str, **fields: Any) -> Manifest:
     """Render an object as a set would, mark included."""
-    return dict(render.mark(manifest(kind, name, **fields), space))
+    return dict(render.mark(manifest(kind, name, **fields), space, shard.only_shard(space.name)))
 
 
 def deployment(space: Namespace, *, labels: dict[str, str] = LABELS, replicas: int = 1, **container: Any) -> Manifest:

@@ -32,6 +32,7 @@ ORDER = (
     "conflict_ends",
     "optout",
     "overlap",
+    "instance_ids",
     "takeover",
     "killed",
     "uninstalled",

@@ -5,6 +5,8 @@ import hashlib
 import json
 from typing import Self
 
+import yaml
+
 from .history import DELETED, Event
 from .kinds import Kind, Manifest
 from .problems import ApiError
@@ -29,6 +31,7 @@ class DeploymentController:
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._refusals: dict[tuple[str, str], int] = {}
+        self._started: dict[tuple[str, str], str] = {}
         self.broken: set[str] = set()
 
     async def __aenter__(self) -> Self:
@@ -199,7 +202,8 @@ class DeploymentController:
         )
 
     def _hold_lease(self, namespace: str, name: str, template: Manifest, holder: str) -> None:
-        lease = lease_name(name, namespace, template)
+        # A controller reads its configuration when it starts; what is edited later changes nothing of who it is.
+        lease = self._started.setdefault((namespace, holder), self._lease_name(name, namespace, template))
         spec = {"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": micro(self._server.now())}
         found = self._server.get("Lease", namespace, lease)
         if found is None:
@@ -221,15 +225,18 @@ class DeploymentController:
             }
             self._server.patch("Lease", namespace, lease, {"spec": moved}, manager="workflow-controller")
 
-
-def lease_name(name: str, namespace: str, template: Manifest) -> str:
-    """Return the Lease that a child takes: named after its instance ID, by default that of its namespace and shard."""
-    for container in template["spec"].get("containers", ()):
-        for env in container.get("env", ()):
-            if env["name"] in ("INSTANCE_ID", "ARGO_INSTANCE_ID"):
-                return f"workflow-controller-{env['value']}"
-    suffix = name.removeprefix("workflow-controller")
-    return f"workflow-controller-{namespace}{suffix}"
+    def _lease_name(self, name: str, namespace: str, template: Manifest) -> str:
+        """Name the Lease that a child takes after the instance ID that it reads, if it reads any configuration."""
+        arguments = [each for box in template["spec"].get("containers", ()) for each in box.get("args", ())]
+        for argument in arguments:
+            if argument.startswith("--configmap="):
+                found = self._server.get("ConfigMap", namespace, argument.partition("=")[2])
+                if found is None:
+                    break  # the real one ends, and starts anew until it is there
+                instance = yaml.safe_load((found.get("data") or {}).get("config", "{}")).get("instanceID")
+                return f"workflow-controller-{instance}" if instance else "workflow-controller"
+        suffix = name.removeprefix("workflow-controller")
+        return f"workflow-controller-{namespace}{suffix}"
 
 
 def _meta(owner: Manifest, name: str, labels: dict[str, str]) -> Manifest:

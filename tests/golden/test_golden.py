@@ -36,7 +36,7 @@ def render(case: Path) -> Desired:
     namespace = Namespace.of(read(case, "namespace.yaml"))
     return PROGRAM.desired(
         namespace,
-        shard.only_shard(namespace),
+        shard.only_shard(namespace.name),
         template_name=names.DEFAULT_TEMPLATE,
         fleet_values=read(case, "fleet.yaml"),
         namespace_values=read(case, "values.yaml"),

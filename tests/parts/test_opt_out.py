@@ -358,7 +358,7 @@ async def test_an_id_that_a_person_wrote_is_not_the_one_that_is_drained(
         server.delete("WorkflowController", "team-a", "workflow-controller")
         spec = {"instanceID": "old-id"}
         world.make("WorkflowController", "team-a", "workflow-controller", api=names.API_VERSION, spec=spec)
-        await world.until(lambda: world.condition("team-a") == ("False", "InstanceIDUnsupported"))
+        await world.until(lambda: world.condition("team-a") == ("False", "InstanceIDChanged"))
         other = world.make("Lease", "team-a", "workflow-controller-old-id", api="coordination.k8s.io/v1", spec={})
         world.workflow("team-a", "running")
         world.workflow("team-a", "of-another", **{names.INSTANCE_ID_LABEL: "old-id"})

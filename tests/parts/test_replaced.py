@@ -280,9 +280,12 @@ async def test_nobodys_edit_makes_us_replace(world: World, server: FakeApiServer
         assert "immutable" in world.message("team-a")
         assert "delete it" in world.message("team-a")
         await asyncio.sleep(300)
+        child = server.get("Deployment", "team-a", "workflow-controller")
         world.spec("team-a", values={"config": {"parallelism": 5}})
         await asyncio.sleep(300)
         assert world.condition("team-a") == ("False", "Immutable")
+        # A pod that starts now would read what has no instance ID, and take everything without one for its own.
+        assert server.get("Deployment", "team-a", "workflow-controller") == child
         assert server.get("ConfigMap", "team-a", name) == frozen
         server.delete("ConfigMap", "team-a", name)
         await world.until(lambda: world.ready("team-a"), 10)

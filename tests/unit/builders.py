@@ -66,7 +66,7 @@ def desired(
     where = where or namespace()
     return program.desired(
         where,
-        shard.only_shard(where),
+        shard.only_shard(where.name),
         template_name=names.DEFAULT_TEMPLATE,
         fleet_values=fleet or {},
         namespace_values=own or {},
@@ -136,7 +136,8 @@ def deployment(**pod_spec: Any) -> Manifest:
 
 def rendered(manifest: Manifest, where: Namespace | None = None) -> Manifest:
     """Put the mark on a manifest, as rendering does."""
-    return render.mark(manifest, where or namespace())
+    where = where or namespace()
+    return render.mark(manifest, where, shard.only_shard(where.name))
 
 
 # Generated data

@@ -188,6 +188,20 @@ def test_an_address_is_host_and_port(run: Run, served: Served, at: str) -> None:
     assert "give host and port, without https://, for example localhost:2746" in ran.err
 
 
+def test_a_controller_without_an_id_needs_none(run: Run, served: Served) -> None:
+    """Policy `None`: the row has no ID, and the child says that it has none; before it is there, nobody knows."""
+    served.namespace("team-a")
+    served.create("WorkflowController", "team-a", names.WORKFLOW_CONTROLLER, spec={})
+    assert run("env", "team-a").code == 1
+    meta = {"name": names.WORKFLOW_CONTROLLER, "namespace": "team-a"}
+    (child,) = [each for each in desired(Program(template_set(SHIPPED))).documents if each["kind"] == "Deployment"]
+    annotations = {names.INSTANCE_ID_ANNOTATION: ""}
+    served.object({**child, "metadata": {**meta, "annotations": annotations}})
+    ran = run("env", "team-a")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out == "export ARGO_NAMESPACE=team-a\nunset ARGO_INSTANCEID\nunset ARGO_SERVER ARGO_TOKEN\n"
+
+
 def test_a_namespace_without_a_controller_has_no_environment(run: Run, served: Served) -> None:
     """Exit code 1, nothing for the shell, and what to do."""
     ran = run("env", "team-a")

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from metaoperator.core import names, shard, strictyaml
-from metaoperator.core.model import Namespace
 
 ROOT = Path(__file__).parents[2]
 FLEET = ROOT / "manifests" / "fleet"
@@ -140,7 +139,7 @@ def test_accounts_are_found_by_our_label() -> None:
 def test_the_names_of_children_are_fenced(name: str) -> None:
     """The pattern takes what core/shard names, with and without a number, and no other account."""
     (pattern,) = set(re.findall(r"account\.matches\('([^']+)'\)", text(name)))
-    own = shard.only_shard(Namespace(name="team-a", uid="u")).name
+    own = shard.only_shard("team-a").name
     for account in (
         own,
         names.WORKFLOW_CONTROLLER,

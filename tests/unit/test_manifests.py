@@ -81,7 +81,7 @@ def rendered(
     namespace = Namespace(name=name, uid="uid-1")
     return PROGRAM.desired(
         namespace,
-        shard.only_shard(namespace),
+        shard.only_shard(namespace.name),
         template_name="default",
         fleet_values=fleet or {},
         namespace_values=own or {},

@@ -77,6 +77,6 @@ def test_a_namespace_that_is_not_there_is_absent() -> None:
 @pytest.mark.parametrize("name", ["team-a", "null", "0123", "on", "1e3", "n" * 63])
 def test_the_instance_id_is_the_namespaces_name(name: str) -> None:
     """The same text that the stamping policy puts on Workflows, and in the Lease's name."""
-    only = shard.only_shard(namespace(name))
+    only = shard.only_shard(name)
     assert (only.index, only.name, only.instance_id) == (0, "workflow-controller", name)
     assert shard.lease_name(only.instance_id) == f"workflow-controller-{name}"

@@ -41,7 +41,7 @@ def test_equal_input_gives_equal_bytes() -> None:
 
 
 def test_every_document_carries_our_mark_and_its_namespace() -> None:
-    """Manager label, the namespace's UID and the digest of what was rendered; the template's own labels stay."""
+    """Manager label, the namespace's UID and instance ID, the digest of what was rendered; other labels stay."""
     text = object_text("  labels: {team: a, app.kubernetes.io/managed-by: helm}\n  annotations: {note: b}\n")
     meta = document(text)["metadata"]
     digest = meta["annotations"].pop(names.RENDERED_ANNOTATION)
@@ -50,7 +50,7 @@ def test_every_document_carries_our_mark_and_its_namespace() -> None:
         "name": "one",
         "namespace": "team-a",
         "labels": {"team": "a", names.MANAGED_BY_LABEL: names.MANAGED_BY},
-        "annotations": {"note": "b", names.NAMESPACE_UID_ANNOTATION: UID},
+        "annotations": {"note": "b", names.NAMESPACE_UID_ANNOTATION: UID, names.INSTANCE_ID_ANNOTATION: "team-a"},
     }
 
 

@@ -109,7 +109,7 @@ def outcome(files: Mapping[str, str], where: Namespace, own: Any) -> Outcome:
     whole = template_set(files, kinds=KINDS, definitions=DEFINITIONS)
     try:
         desired = render.Program(whole).desired(
-            where, shard.only_shard(where), template_name="default", fleet_values=own, namespace_values={}
+            where, shard.only_shard(where.name), template_name="default", fleet_values=own, namespace_values={}
         )
     except (TemplateError, ValuesError) as exc:
         return exc.problems

@@ -408,7 +408,7 @@ MANIFESTS: dict[str, tuple[str, list[str]]] = {
     "another name": (row("spec: {}\n", name="mine"), ["4: error: WorkflowController/team-a/mine metadata.name: "]),
     "another instance ID": (
         row("spec: {instanceID: other}\n"),
-        ["6: error: WorkflowController/team-a/workflow-controller spec.instanceID: spec.instanceID is 'other'"],
+        ["6: note: WorkflowController/team-a/workflow-controller spec.instanceID: spec.instanceID is 'other'"],
     ),
     "a label that is no text": (labelled("true"), ["6: error: Namespace/team-a metadata.labels."]),
     "a system namespace": (labelled("enabled", "kube-system"), ["6: error: Namespace/kube-system metadata.labels."]),
