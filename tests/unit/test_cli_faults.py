@@ -336,7 +336,8 @@ def test_ctrl_c_ends_in_silence(tmp_path: Path, command: list[str]) -> None:
         mute.bind(("127.0.0.1", 0))
         mute.listen()
         mute.settimeout(60)
-        line = [sys.executable, "-m", "metaoperator", *command, "--kubeconfig"]
+        # A shell that starts something in the background has it ignore SIGINT, and all that it starts.
+        line = ["env", "--default-signal=INT", sys.executable, "-m", "metaoperator", *command, "--kubeconfig"]
         path = str(kubeconfig(tmp_path / "kubeconfig", mute.getsockname()[1]))
         with subprocess.Popen([*line, path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             accepted, _ = mute.accept()  # it is waiting for an answer
