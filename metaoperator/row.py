@@ -59,16 +59,14 @@ class Row:
         return await self._rewritten(namespace, live, spec), instance
 
     async def _rewritten(self, namespace: Namespace, live: Manifest, spec: Manifest) -> Manifest:
-        """Add to a row's spec. What we wrote before and would leave out now, the API server would take away."""
+        """Add to a row's spec; what we wrote before stays."""
         ref, meta = Ref.of(live), live["metadata"]
         marked: dict[str, Any] = {"name": ref.name, "namespace": ref.namespace}
         if ownership.is_ours(live, namespace.uid):
             marked = self._marked(ref, namespace)
             if names.SPEC_LOST_ANNOTATION in meta["annotations"]:
                 marked["annotations"][names.SPEC_LOST_ANNOTATION] = meta["annotations"][names.SPEC_LOST_ANNOTATION]
-        there = live.get("spec") or {}
-        mine = {key: there[key] for key in there if ownership.owns(live, names.FIELD_MANAGER, ("spec", key))}
-        return await self._write_wfc(ref, marked | {"uid": meta["uid"]}, {**mine, **spec})
+        return await self._write_wfc(ref, marked | {"uid": meta["uid"]}, {**_written(live), **spec})
 
     def _remember(self, namespace: Namespace, live: Manifest) -> None:
         if (live.get("spec") or {}).get("paused"):
@@ -119,10 +117,8 @@ class Row:
             )
         ref = Ref.of(wfc)
         kept = self._marked(ref, namespace) | {"uid": meta["uid"]}
-        # What we wrote into the spec and would leave out now, the API server would take away.
-        mine = [key for key in wfc["spec"] if ownership.owns(wfc, names.FIELD_MANAGER, ("spec", key))]
-        spec = {key: wfc["spec"][key] for key in ("instanceID", *mine) if key in (wfc.get("spec") or {})}
-        await self._write_wfc(ref, kept, spec)
+        there = wfc.get("spec") or {}
+        await self._write_wfc(ref, kept, {key: there[key] for key in there if key == "instanceID"} | _written(wfc))
 
     def _marked(self, ref: Ref, namespace: Namespace) -> dict[str, Any]:
         return {
@@ -131,3 +127,9 @@ class Row:
             "labels": {names.MANAGED_BY_LABEL: names.MANAGED_BY},
             "annotations": {names.NAMESPACE_UID_ANNOTATION: namespace.uid},
         }
+
+
+def _written(live: Manifest) -> dict[str, Any]:
+    """Keep what we wrote into a spec: what an apply of ours leaves out, the API server takes away."""
+    spec = live.get("spec") or {}
+    return {key: spec[key] for key in spec if ownership.owns(live, names.FIELD_MANAGER, ("spec", key))}
