@@ -226,7 +226,7 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "sets"
 
 
-@settings(deadline=None, max_examples=300 if SOAK else 3, print_blob=True)
+@settings(deadline=None, max_examples=300 if SOAK else 3, derandomize=not SOAK, print_blob=True)
 @given(
     spaces=st.dictionaries(NAMES, st.just(Trouble("nothing", 0)) | TROUBLES, min_size=3, max_size=6),
     faults=st.lists(FAULTS, min_size=1, max_size=8),

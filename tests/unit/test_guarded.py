@@ -153,7 +153,7 @@ def holds(whole: TemplateSet, path: str) -> list[bool]:
     before = desired(program)
     differed: list[bool] = []
 
-    @settings(max_examples=TRIES)
+    @settings(max_examples=TRIES, report_multiple_bugs=False)  # one fault, told as what it is
     @given(at(path, whole.schema))
     def play(own: Any) -> None:
         try:
