@@ -24,7 +24,9 @@ The map, top to bottom; imports point down and `make arch` checks it:
 `recent`           what was rendered last
 `row`              the WorkflowController of a namespace: made, filled in, held
 `templates`        ControllerTemplates: the set that one names, and its status
-`leave`            the way out: drain, remove
+`leave`            the way out: drained, then removed
+`drain`            a drain's steps: hands back, waits, deletes
+`newcomers`        Workflows without an ID that come meanwhile
 `act`              carries out a plan
 `publish`          the status of a WorkflowController
 `strays`           Workflows that wait in vain

@@ -254,10 +254,15 @@ class Cluster:
         body = {"apiVersion": live["apiVersion"], "kind": live["kind"], "metadata": meta, "status": status}
         return (await self.apply(body, force=True, subresource="status"))[0]
 
-    async def merge(self, ref: Ref, patch: Manifest) -> Manifest:
-        """Merge a patch into an object; lists are replaced whole. `Conflict` if it carries a UID that is not there."""
+    async def merge(self, ref: Ref, patch: Manifest, *, metadata_only: bool = False) -> Manifest:
+        """Merge a patch into an object; lists are replaced whole. `Conflict` if it carries a UID that is not there.
+
+        With `metadata_only` no more than that is answered: a Workflow may be as large as a request.
+        """
         query = {"fieldManager": names.FIELD_MANAGER}
-        return (await self._write("PATCH", await self._path(ref), query, patch, "application/merge-patch+json"))[0]
+        accept = _METADATA.format("") if metadata_only else "application/json"
+        kind = "application/merge-patch+json"
+        return (await self._write("PATCH", await self._path(ref), query, patch, kind, accept=accept))[0]
 
     async def delete(self, ref: Ref, *, uid: str, foreground: bool = False) -> None:
         """Delete the object that has this UID; one that is gone already, or was replaced, is left as it is."""
@@ -295,13 +300,14 @@ class Cluster:
         body: Manifest,
         content_type: str = "application/json",
         *,
+        accept: str = "application/json",
         fenced: bool = True,
     ) -> tuple[Manifest, bool]:
         what = f"{method} {path}"
         # The elector's own writes are what opens the gate.
         around = self.gate.writing(what, limit=self._timeout) if fenced else _within(what, self._timeout)
         async with around:
-            return await self._request(method, path, query, body, "application/json", content_type)
+            return await self._request(method, path, query, body, accept, content_type)
 
     # ---- plumbing
 

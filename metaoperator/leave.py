@@ -1,28 +1,29 @@
-"""The way out: drain, remove, and tell. That anything of ours is here is all the memory that an opt-out needs."""
+"""The way out: drained, stopped, removed. That anything of ours is here is all the memory that an opt-out needs."""
 
 import functools
 import logging
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
 from metaoperator import publish
 from metaoperator.act import Actor
-from metaoperator.cluster import Cluster, Selection, crd_exists
+from metaoperator.cluster import Cluster
 from metaoperator.core import health, names, ownership, plan, shard
-from metaoperator.core.errors import Fenced, Gone, RetryableError
-from metaoperator.core.model import LEASE, NAMESPACE, POD, WORKFLOW, Manifest, Namespace, Ref, WorkCount
+from metaoperator.core.errors import Fenced, Rejected
+from metaoperator.core.model import LEASE, NAMESPACE, POD, Manifest, Namespace, Ref
 from metaoperator.core.names import Reason
 from metaoperator.core.outcome import Outcome
 from metaoperator.core.status import Note
-from metaoperator.fleet import Fleet, Observed, labelled, unfinished
+from metaoperator.drain import Drainer
+from metaoperator.fleet import Fleet, Observed
 from metaoperator.mirror import Mirror
 from metaoperator.recorder import Recorder
 
 log = logging.getLogger(__name__)
 
 LOOK_AGAIN_SECONDS: Final = 60.0
-WORKFLOW_CRD: Final = "workflows.argoproj.io"
 
 
 class Leaver:
@@ -48,6 +49,7 @@ class Leaver:
         self._actor = actor
         self._publisher = publisher
         self._wall_clock = wall_clock
+        self._drainer = Drainer(cluster, fleet, recorder, wall_clock=wall_clock)
 
     async def leave(self, namespace: Namespace) -> float | None:
         """Drain and remove what is ours. Its being here is the only memory of an opt-out that is needed."""
@@ -70,68 +72,63 @@ class Leaver:
                 view(wfc, verdict, remark=publish.PAUSED, seen=seen),
             )
             return None
+        deployment = seen.deployment(namespace.uid)
+        lives = deployment is not None and "deletionTimestamp" not in deployment["metadata"]
+        drained = await self._drainer.look(namespace, instance, wfc, seen, lives=lives)
         outcome = Outcome()
-        if waits := await self._drains(namespace, instance, seen):
-            note = Note(reason=Reason.DRAINING, message=f"opted out; {waits}")
-            verdict = health.assess(seen.deployment(namespace.uid), seen.pods, seen.lease, now=self._wall_clock())
-            if wfc is None:
-                await self._orphaned(namespace, ours, waits)
+        waits = "they are removed" if drained.note is None else drained.note.message
+        if wfc is None:
+            await self._orphaned(namespace, ours, waits)
+        if drained.note is not None:
+            await self._scale(deployment, wanted=True)
+            note = replace(drained.note, message=f"opted out; {waits}")
+            verdict = health.assess(deployment, seen.pods, seen.lease, now=self._wall_clock())
         else:
-            if wfc is None:
-                await self._orphaned(namespace, ours, "they are removed")
-            outcome = await self._remove(namespace, seen, lease)
-            if outcome.later is not None and not isinstance(outcome.later, Fenced):
-                raise outcome.later
-            waits = next((step.message for step in outcome.held), "removing the child")
+            outcome, waits = await self._take_down(namespace, seen, lease)
             # A fence is told: no label that comes or goes puts it right here.
-            note = Note(
-                reason=Reason.REMOVING,
-                message=f"opted out; {waits if outcome.later is None else f'tried again: {outcome.later}'}",
-            )
+            note = Note(reason=Reason.REMOVING, message=f"opted out; {waits}")
             verdict = publish.nothing(note)
         wait: float | None = None
         if wfc is not None:
-            wait = await self._publisher.publish(
-                wfc, view(wfc, verdict, stalled=outcome.stalled, reconciling=note, seen=seen)
-            )
+            stalled = drained.stalled or outcome.stalled
+            told = view(wfc, verdict, stalled=stalled, reconciling=note, seen=seen, drain=drained.progress)
+            wait = await self._publisher.publish(wfc, told)
         if outcome.later is not None:
             raise outcome.later
-        return LOOK_AGAIN_SECONDS if wait is None else wait
+        return min(each for each in (wait, drained.again, LOOK_AGAIN_SECONDS) if each is not None)
 
-    async def _drains(self, namespace: Namespace, instance: str, seen: Observed) -> str:
-        """Say what the child is kept for; empty when it may go."""
-        if (await self.unfinished(namespace, instance, seen)).unfinished:
-            return (
-                f"unfinished Workflows with ID {instance} are served until they end: stop or delete them to leave "
-                "sooner, and suspend CronWorkflows with that ID, which start new ones"
-            )
-        lives = seen.deployment(namespace.uid)
-        if (
-            lives is not None
-            and "deletionTimestamp" not in lives["metadata"]
-            and (held := await self._held(namespace, instance))
-        ):
-            return (
-                f"only the child takes these finalizers off, so it is kept until they are gone: {', '.join(held)}; to "
-                "leave at once, and what they clean up behind, take them off by hand"
-            )
-        return ""
+    async def _take_down(
+        self, namespace: Namespace, seen: Observed, lease: tuple[Ref, str] | None
+    ) -> tuple[Outcome, str]:
+        """Stop the child, then remove it, and say what is waited for.
 
-    async def _held(self, namespace: Namespace, instance: str) -> list[str]:
-        """Name the Workflows that are being deleted and wait for the child: it collects their artifacts."""
-        found: list[str] = []
-        label = f"{labelled(instance)},{names.COMPLETED_LABEL}=true"
-        ended = Selection(kind=WORKFLOW, namespace=namespace.name, label_selector=label, metadata_only=True)
+        What it starts to its last moment, or what comes meanwhile, is seen by the next look, which starts it again.
+        """
+        deployment = seen.deployment(namespace.uid)
+        stopped = await self._scale(deployment, wanted=False)
+        if stopped or (deployment is not None and not _wanted(deployment) and seen.pods):
+            pods = ", ".join(sorted(f"{Ref.of(pod)}{ownership.held(pod)}" for pod in seen.pods))
+            return Outcome(), f"the child is stopped, and waits for {pods or 'its pods'} to be gone"
+        outcome = await self._remove(namespace, seen, lease)
+        if outcome.later is not None:
+            if not isinstance(outcome.later, Fenced):
+                raise outcome.later
+            return outcome, f"tried again: {outcome.later}"
+        return outcome, next((step.message for step in outcome.held), "removing the child")
+
+    async def _scale(self, deployment: Manifest | None, *, wanted: bool) -> bool:
+        """Stop a child that is no longer needed, or start one that is; tells whether that was done just now."""
+        if deployment is None or "deletionTimestamp" in deployment["metadata"] or _wanted(deployment) == wanted:
+            return False
+        ref = Ref.of(deployment)
+        patch = {"metadata": {"uid": deployment["metadata"]["uid"]}, "spec": {"replicas": int(wanted)}}
         try:
-            async for page in self._cluster.list_pages(ended):
-                found += [
-                    f"{Ref(WORKFLOW, namespace.name, item['metadata']['name'])}{ownership.held(item)}"
-                    for item in page["items"]
-                    if ownership.held(item)
-                ]
-        except Gone:
-            return []
-        return found[:5] + ([f"and {len(found) - 5} more"] if len(found) > 5 else [])
+            self._fleet.learn(await self._cluster.merge(ref, patch))
+        except Rejected as exc:
+            # Whatever refuses it may let a deletion pass, which ends the pods first as well.
+            log.warning("child not scaled", extra={"deployment": str(ref), "error": str(exc)})
+            return False
+        return True
 
     async def _orphaned(self, namespace: Namespace, ours: Collection[Ref], what: str) -> None:
         """Tell of a child without label and without row, where people look for it: at its Namespace, once each time."""
@@ -149,6 +146,7 @@ class Leaver:
     def forget(self, namespace: str) -> None:
         """Drop what is remembered of one namespace."""
         self._told.pop(namespace, None)
+        self._drainer.forget(namespace)
 
     async def _remove(self, namespace: Namespace, seen: Observed, lease: tuple[Ref, str] | None) -> Outcome:
         """Remove in order, up to what goes wrong: what stays is the proof that the rest is still ours to remove."""
@@ -185,20 +183,6 @@ class Leaver:
             foreign = moving and bool(holder) and not holder.startswith(f"{names.WORKFLOW_CONTROLLER}-")
         return None if foreign else (ref, live["metadata"]["uid"])
 
-    async def unfinished(self, namespace: Namespace, instance: str, seen: Observed) -> WorkCount:
-        """Count what an opt-out waits for; zero is confirmed by the API server before anything is removed."""
-        if seen.work is not None and seen.work.unfinished:
-            return seen.work
-        try:
-            async for page in self._cluster.list_pages(unfinished(namespace.name, instance), limit=1):
-                more = page["metadata"].get("remainingItemCount") or 0
-                return WorkCount(pending=len(page["items"]) + more)
-        except Gone as exc:
-            # No CRD, no Workflow. But a CRD that is being served again in a moment is there already.
-            if await crd_exists(self._cluster, WORKFLOW_CRD):
-                raise RetryableError(f"Workflows cannot be seen: {exc}") from exc
-        return WorkCount()
-
     async def _gone(self, namespace: Namespace, wfc: Manifest | None, *, made_by_us: bool) -> float | None:
         """Nothing of ours is left: take the row away that we made, or say in a person's own that it rests."""
         self.forget(namespace.name)
@@ -221,3 +205,8 @@ class Leaver:
         )
         await self._publisher.publish(wfc, publish.view(wfc, publish.nothing(note)))
         return None
+
+
+def _wanted(deployment: Manifest) -> bool:
+    """Tell whether any pod of the child is wanted."""
+    return bool(deployment["spec"].get("replicas", 1))

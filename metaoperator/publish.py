@@ -12,7 +12,7 @@ from metaoperator.core.errors import Conflict, Gone, Invalid, Rejected
 from metaoperator.core.health import Verdict
 from metaoperator.core.model import WORKFLOW_CONTROLLER, Manifest, Namespace, Ref
 from metaoperator.core.names import Reason
-from metaoperator.core.status import Note, View
+from metaoperator.core.status import Drain, Note, View
 from metaoperator.fleet import Observed
 from metaoperator.mirror import Mirror
 from metaoperator.recorder import Recorder
@@ -113,6 +113,7 @@ def view(
     reconciling: Note | None = None,
     remark: Note | None = None,
     strays: Seen | None = None,
+    drain: Drain | None = None,
     template: str = "",
     revision: str = "",
     version: str = "",
@@ -133,6 +134,7 @@ def view(
         overdue=strays.found.count(Reason.WORKFLOW_PENDING),
         orphaned=strays.found.count(Reason.WORKFLOW_ORPHANED),
         beside=strays.beside,
+        drain=drain,
         template=template or published(wfc, "template"),
         revision=revision or published(wfc, "revision"),
         version=version or published(wfc, "version"),

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from metaoperator import cluster as kube
-from metaoperator import publish, recent, templates
+from metaoperator import drain, publish, recent, templates
 from metaoperator.act import Actor
 from metaoperator.core import health, names, optin, plan, shard
 from metaoperator.core.errors import Conflict, Fenced, NotLeading, Rejected, Stalled, TemplateError, ValuesError
@@ -102,6 +102,7 @@ class Reconciler:
                 return await self._leaver.leave(found)
             case optin.Served(template=template):
                 assert found is not None
+                self._leaver.forget(name)
                 return await self._serve(found, template)
 
     def _forget(self, name: str) -> None:
@@ -242,7 +243,7 @@ class Reconciler:
         steps = plan_now(seen=seen)
         if any(step.verb is Verb.PRUNE and plan.is_child(step.ref) for step in steps):
             # A child goes like a child at an opt-out: not before the API server itself confirms that it is idle.
-            busy = (await self._leaver.unfinished(namespace, instance, seen)).unfinished > 0
+            busy = (await drain.counted(self._cluster, namespace, instance, seen)).unfinished > 0
             plan_now = functools.partial(plan_now, busy=busy)
             steps = plan_now()
         outcome = await self._actor.install(steps, plan_now)

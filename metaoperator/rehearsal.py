@@ -94,8 +94,13 @@ class Rehearsal(Cluster):
         # An object that is not stored has no version, one that is not changed its old one; readers go by them.
         return {**would, "metadata": {**would["metadata"], "resourceVersion": overlay.next_version(before)}}, True
 
-    async def merge(self, ref: Ref, patch: Manifest) -> Manifest:
-        """Tell what a merge would lead to, by value: it is followed by an apply that asks no more either."""
+    async def merge(self, ref: Ref, patch: Manifest, *, metadata_only: bool = False) -> Manifest:
+        """Tell what a merge would lead to, by value: it is followed by an apply that asks no more either.
+
+        Of what is written by its metadata alone, Workflows that are handed back, nothing is shown: it is no child's.
+        """
+        if metadata_only:
+            return overlay.merged(patch, {})
         before = await self.get(ref)
         if before is None:
             raise Gone(f"{ref} is not there")
@@ -139,11 +144,14 @@ class Rehearsal(Cluster):
         body: Manifest,
         content_type: str = "application/json",
         *,
+        accept: str = "application/json",
         fenced: bool = True,
     ) -> tuple[Manifest, bool]:
         """Let dry-runs through, which store nothing; anything else meets a gate that is closed."""
         rehearsed = query.get("dryRun") == "All"
-        return await super()._write(method, path, query, body, content_type, fenced=fenced and not rehearsed)
+        return await super()._write(
+            method, path, query, body, content_type, accept=accept, fenced=fenced and not rehearsed
+        )
 
 
 def _version(live: Manifest) -> str:

@@ -53,6 +53,7 @@ LEASE = Kind("coordination.k8s.io/v1", "Lease")
 EVENT = Kind("events.k8s.io/v1", "Event")
 CRD = Kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 WORKFLOW = Kind(names.ARGO_API_VERSION, "Workflow")
+CRON_WORKFLOW = Kind(names.ARGO_API_VERSION, "CronWorkflow")
 WORKFLOW_CONTROLLER = Kind(names.API_VERSION, "WorkflowController")
 CONTROLLER_TEMPLATE = Kind(names.API_VERSION, "ControllerTemplate")
 

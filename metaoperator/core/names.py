@@ -41,6 +41,7 @@ INSTANCE_ID_STARTED: Final = "metaoperator-instance-id-started"
 
 INSTANCE_ID_LABEL: Final = "workflows.argoproj.io/controller-instanceid"
 COMPLETED_LABEL: Final = "workflows.argoproj.io/completed"
+CRON_WORKFLOW_LABEL: Final = "workflows.argoproj.io/cron-workflow"
 WORKFLOW_LABEL: Final = "workflows.argoproj.io/workflow"
 PHASE_LABEL: Final = "workflows.argoproj.io/phase"
 ARGO_API_VERSION: Final = "argoproj.io/v1alpha1"
@@ -155,6 +156,8 @@ class Reason(StrEnum):
     KIND_UNSEEN = "KindUnseen"
     ORPHANED = "Orphaned"
     DRAINING = "Draining"
+    SCHEDULES_WOULD_STOP = "SchedulesWouldStop"
+    DRAIN_TIMEOUT = "DrainTimeout"
     REMOVING = "Removing"
     REMOVED = "Removed"
     # What was done

@@ -17,13 +17,18 @@ NO_ID: Final = ""
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Controller:
-    """One controller, ours or not. `sees` is empty for all namespaces, `instance_id` for Workflows without one."""
+    """One controller, ours or not. `sees` is empty for all namespaces, `instance_id` for Workflows without one.
+
+    One that is not `sure` may serve less than that: it counts where two would be one too many, and not where one is
+    needed.
+    """
 
     ref: Ref
     instance_id: str
     sees: str
     alive: bool
     ours: bool = False
+    sure: bool = True
     told: str = field(default="", compare=False)
 
     def serves(self, namespace: str, instance_id: str) -> bool:
@@ -41,6 +46,7 @@ def foreign(found: Foreign, *, leads: bool = False) -> Controller:
         instance_id=found.instance_id,
         sees=found.sees,
         alive=found.replicas > 0 or leads,
+        sure=not found.unsure,
         told=str(found),
     )
 

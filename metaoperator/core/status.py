@@ -13,6 +13,8 @@ from metaoperator.core.model import WorkCount
 from metaoperator.core.names import Condition, Health, Reason
 
 _TYPES: Final = frozenset(Condition)
+_COUNTS: Final = {"workflows": None, "drain": None}
+_STAMP: Final = "%Y-%m-%dT%H:%M:%SZ"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +23,30 @@ class Note:
 
     reason: Reason
     message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drain:
+    """How far a drain is: since when it waits for Workflows, for how many, and how many objects it handed back."""
+
+    since: datetime | None = None
+    waiting: int = 0
+    handed_back: int = 0
+
+    @classmethod
+    def of(cls, status: Mapping[str, Any]) -> "Drain":
+        """Read it from a published status; where that was lost, all of it counts anew."""
+        said = status.get("drain") or {}
+        try:
+            since = datetime.fromisoformat(said["since"])
+        except (KeyError, TypeError, ValueError):
+            since = None
+        return cls(since=since, handed_back=int(said.get("handedBack") or 0))
+
+    def told(self) -> dict[str, Any]:
+        """Write it as the status shows it."""
+        counts = {"waiting": self.waiting, "handedBack": self.handed_back}
+        return counts | ({} if self.since is None else {"since": self.since.strftime(_STAMP)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +65,7 @@ class View:
     overdue: int = 0
     orphaned: int = 0
     beside: str = ""
+    drain: Drain | None = None
     template: str = ""
     revision: str = ""
     version: str = ""
@@ -90,6 +117,8 @@ def workflow_controller(view: View, previous: Mapping[str, Any], *, now: datetim
         seldom = {"unlabelled": view.work.unlabelled, "orphaned": view.orphaned, "overdue": view.overdue}
         counts = {"running": view.work.running, "pending": view.work.pending}
         status["workflows"] = counts | {key: count for key, count in seldom.items() if count}
+    if view.drain is not None:
+        status["drain"] = view.drain.told()
     return {key: value for key, value in status.items() if value not in ("", [])}
 
 
@@ -127,7 +156,7 @@ def conditions(
 ) -> list[dict[str, Any]]:
     """Write conditions; `lastTransitionTime` moves only when a condition's status does (Kubernetes API conventions)."""
     before = {str(item.get("type")): item for item in previous}
-    stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    stamp = now.strftime(_STAMP)
     written = []
     for kind, value, note in wanted:
         old = before.get(kind, {})
@@ -161,8 +190,8 @@ def ours(status: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def only_counts_differ(status: Mapping[str, Any], published: Mapping[str, Any]) -> bool:
-    """Tell whether nothing but Workflow counts changed: such a write can wait and be merged with the next."""
-    return {**status, "workflows": None} == {**published, "workflows": None}
+    """Tell whether nothing but counts changed: such a write can wait and be merged with the next."""
+    return {**status, **_COUNTS} == {**published, **_COUNTS}
 
 
 def _abnormal(note: Note | None) -> tuple[str, Note]:

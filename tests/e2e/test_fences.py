@@ -125,7 +125,17 @@ def scene(namespaces: Namespaces, kubectl: Kubectl, api: Api) -> Iterator[Scene]
         kubectl("create", "-f", "-", stdin=_row(OUT, paused=True))
         lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "theirs"}}
         kubectl("create", "-n", OUT, "-f", "-", stdin=lease)
-        kubectl("create", "-n", OUT, "-f", "-", stdin=workflows.one_step("theirs", labels={INSTANCE_ID: OUT}))
+        completed = {INSTANCE_ID: OUT, names.COMPLETED_LABEL: "true"}
+        for name, labels in {
+            "theirs": {INSTANCE_ID: OUT},
+            "fleets": {INSTANCE_ID: names.FLEET_INSTANCE_ID},
+            "others": {INSTANCE_ID: "other"},
+            "finished": completed,
+            "bare": {},
+        }.items():
+            kubectl("create", "-n", OUT, "-f", "-", stdin=workflows.one_step(name, labels=labels))
+        schedule = workflows.one_step("schedule", kind="CronWorkflow", labels={INSTANCE_ID: OUT})
+        kubectl("create", "-n", OUT, "-f", "-", stdin=schedule)
         namespaces.label(LEAVING, None)
         eventually(lambda: _drains(namespaces))
         pods = api.objects("v1/pods", SERVED, query="labelSelector=app.kubernetes.io%2Fmanaged-by%3Dmetaoperator")
@@ -407,11 +417,42 @@ ACTS: dict[str, Callable[[Scene], Act]] = {
     "it submits no Workflow": lambda _: _post(
         "operator", f"{ARGO}/namespaces/{OUT}/workflows", workflows.one_step("e2e-fence"), THEIR_WORKFLOWS
     ),
-    "it deletes no Workflow where the label was": lambda _: Act(
-        who="operator",
-        method="DELETE",
-        path=f"{ARGO}/namespaces/{LEAVING}/workflows/unfinished",
-        fence=THEIR_WORKFLOWS,
+    "it takes the fleet's label off": lambda _: _patch(
+        "operator", f"{ARGO}/namespaces/{OUT}/workflows/fleets", {"metadata": {"labels": {INSTANCE_ID: None}}}
+    ),
+    "it takes our label off a CronWorkflow": lambda _: _patch(
+        "operator", f"{ARGO}/namespaces/{OUT}/cronworkflows/schedule", {"metadata": {"labels": {INSTANCE_ID: None}}}
+    ),
+    "it suspends no CronWorkflow with it": lambda _: _patch(
+        "operator",
+        f"{ARGO}/namespaces/{OUT}/cronworkflows/schedule",
+        {"metadata": {"labels": {INSTANCE_ID: None}}, "spec": {"suspend": False}},
+        THEIR_WORKFLOWS,
+    ),
+    "it takes no other controller's label off": lambda _: _patch(
+        "operator",
+        f"{ARGO}/namespaces/{OUT}/workflows/others",
+        {"metadata": {"labels": {INSTANCE_ID: None}}},
+        THEIR_WORKFLOWS,
+        says="is not opted in",
+    ),
+    "it deletes an unfinished Workflow that carries our label": lambda _: Act(
+        who="operator", method="DELETE", path=f"{ARGO}/namespaces/{LEAVING}/workflows/unfinished"
+    ),
+    "it deletes no finished one": lambda _: Act(
+        who="operator", method="DELETE", path=f"{ARGO}/namespaces/{OUT}/workflows/finished", fence=THEIR_WORKFLOWS
+    ),
+    "it deletes none of another controller": lambda _: Act(
+        who="operator", method="DELETE", path=f"{ARGO}/namespaces/{OUT}/workflows/others", fence=THEIR_WORKFLOWS
+    ),
+    "it deletes none without a label": lambda _: Act(
+        who="operator", method="DELETE", path=f"{ARGO}/namespaces/{OUT}/workflows/bare", fence=THEIR_WORKFLOWS
+    ),
+    "it deletes not all of them at once": lambda _: Act(
+        who="operator", method="DELETE", path=f"{ARGO}/namespaces/{OUT}/workflows", fence=THEIR_WORKFLOWS
+    ),
+    "it deletes no CronWorkflow": lambda _: Act(
+        who="operator", method="DELETE", path=f"{ARGO}/namespaces/{OUT}/cronworkflows/schedule", fence=THEIR_WORKFLOWS
     ),
     # What it runs, and as whom.
     "it runs under the account that it made": _ours,
@@ -593,6 +634,19 @@ ACTS: dict[str, Callable[[Scene], Act]] = {
     "nor by leaving out everything": lambda _: _patch("values", ROW.format(OUT), {"spec": None}, FIELDS),
     "values are theirs while it is paused": lambda _: _patch(
         "values", ROW.format(OUT), {"spec": {"values": {"parallelism": 3}}}
+    ),
+    "nor says how it leaves": lambda _: _patch(
+        "values",
+        ROW.format(SERVED),
+        {"spec": {"drain": {"then": "Delete", "timeout": "0s"}}},
+        FIELDS,
+        says="spec.drain",
+    ),
+    "the platform says how it leaves": lambda _: _patch(
+        "platform", ROW.format(SERVED), {"spec": {"drain": {"then": "Delete", "timeout": "1h30m"}}}
+    ),
+    "but not in other words": lambda _: _patch(
+        "platform", ROW.format(SERVED), {"spec": {"drain": {"timeout": "half an hour"}}}, code=422, says="drain.timeout"
     ),
     "the platform pauses": lambda _: _patch("platform", ROW.format(SERVED), {"spec": {"paused": True}}),
     "the platform goes on": lambda _: _patch("platform", ROW.format(OUT), {"spec": {"paused": False}}),

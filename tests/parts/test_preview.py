@@ -62,7 +62,7 @@ def foretold(found: Preview) -> set[tuple[str, str, str]]:
 def written(world: World, namespace: str) -> set[tuple[str, str, str]]:
     """Tell the writes of the operator in a namespace, but for status and Events, and for what met a taken name."""
     return {
-        (entry.verb, entry.resource, str(entry.name))
+        ("apply" if entry.verb == "patch" else entry.verb, entry.resource, str(entry.name))
         for entry in world.writes()
         if entry.namespace == namespace and not entry.subresource and entry.resource != "events" and entry.code < 400
     }
@@ -182,9 +182,7 @@ CASES: dict[str, tuple[Callable[[World], None], dict[tuple[str, str], str], str]
         "",
     ),
     "a row that was deleted": (_row_deleted, {ROW: "created"}, ""),
-    "an opt-out": (_opted_out, {("Deployment", "workflow-controller"): "pruned"} | {
-        key: "held" for key in [*SIX, ("Lease", "workflow-controller-team-a")] if key[0] not in {"Deployment", "Lease"}
-    }, ""),
+    "an opt-out": (_opted_out, {("Deployment", "workflow-controller"): "changed"}, ""),
     "a typo in the label": (_typo, {}, "TemplateNotFound: "),
     "a pause": (_paused, {}, ""),
     "values that it may not set": (_bad_values, {}, "ValuesInvalid: "),

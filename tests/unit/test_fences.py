@@ -82,6 +82,7 @@ def test_labels_annotations_and_accounts_are_those_of_the_code(name: str) -> Non
         names.NAMESPACE_UID_ANNOTATION,
         names.ACCOUNT_ANNOTATION,
         names.INSTANCE_ID_LABEL,
+        names.COMPLETED_LABEL,
     }
     quoted = set(re.findall(r"'([a-z.]+\.(?:dev|io)/[^' =]+)'", text(name)))
     keys = {each for each in quoted if not each.startswith(("kubernetes.io/", "coordination.k8s.io/"))}
@@ -234,3 +235,10 @@ def test_the_fence_around_the_operators_writes_leaves_out_only_what_another_one_
     granted = strictyaml.load((OPERATOR / "clusterrole.yaml").read_text())["rules"]
     statuses = {each for rule in granted for each in rule["resources"] if each.endswith("/status")}
     assert statuses == {"controllertemplates/status", "workflowcontrollers/status"}
+
+
+def test_the_ids_that_the_operator_may_take_off_are_those_that_policies_give() -> None:
+    """A namespace's name and the fleet's constant: whatever else a Workflow carries is somebody else's."""
+    expression = expressions(POLICIES["metaoperator-operator-workflows"])["isOurs"]
+    assert f"[variables.id] in [request.namespace, '{names.FLEET_INSTANCE_ID}']" in expression
+    assert [shard.instance_id("team-a", each) for each in shard.Policy] == ["team-a", names.FLEET_INSTANCE_ID, ""]

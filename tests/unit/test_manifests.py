@@ -199,7 +199,8 @@ def test_the_operator_never_writes_a_namespace_nor_sees_a_secret() -> None:
     granted = rights(only(OPERATOR, "ClusterRole", "metaoperator"))
     assert granted["", "namespaces"] == READ
     assert granted["", "pods"] == READ
-    assert granted["argoproj.io", "workflows"] == READ
+    assert granted["argoproj.io", "workflows"] == READ | {"patch", "delete"}
+    assert granted["argoproj.io", "cronworkflows"] == {"get", "list", "patch"}
     resources = {resource for _, resource in granted}
     assert not resources & {"secrets", "pods/exec", "roles", "clusterrolebindings", "serviceaccounts/token"}
 
