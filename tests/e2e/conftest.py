@@ -33,6 +33,7 @@ ORDER = (
     "optout",
     "overlap",
     "instance_ids",
+    "drain",
     "takeover",
     "killed",
     "uninstalled",
