@@ -22,6 +22,8 @@ The map, top to bottom; imports point down and `make arch` checks it:
 `pretence`         what a preview pretends to stand in the cluster
 `reconcile`        gather, decide, act for one name
 `recent`           what was rendered last
+`sweep`            what exists gets its instance ID
+`artifactgc`       pods that delete artifacts get the label that Argo forgets
 `row`              the WorkflowController of a namespace: made, filled in, held
 `templates`        ControllerTemplates: the set that one names, and its status
 `leave`            the way out: drained, then removed

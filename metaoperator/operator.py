@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 
 import kopf
 from aiohttp import web
-from prometheus_client import REGISTRY
+from prometheus_client import REGISTRY, CollectorRegistry
 
 from metaoperator import handlers, probes, sources
 from metaoperator.cluster import RECURSION_LIMIT, Cluster, Selection
@@ -29,12 +29,15 @@ from metaoperator.mirror import Mirror
 from metaoperator.reconcile import Reconciler
 from metaoperator.recorder import Recorder
 from metaoperator.settings import Settings
+from metaoperator.sweep import Sweep
 from metaoperator.worker import THROTTLED_SECONDS, Worker
 
 log = logging.getLogger(__name__)
 
 SILENCE_SECONDS: Final = 180.0
 STUCK_SECONDS: Final = 30.0
+SWEEPERS: Final = 4
+"""Namespaces that are swept at the same time."""
 LOGIN_SECONDS: Final = 300.0
 SIGNAL_SECONDS: Final = 5.0
 KOPF_RESTARTS: Final = 5
@@ -62,14 +65,10 @@ class Operator:
             opted_in=self._mirror.is_opted_in,
             everyone=self._mirror.opted_in,
         )
-        self._reconciler = Reconciler(
-            self._cluster,
-            self._mirror,
-            self._fleet,
-            Recorder(self._cluster, instance=self._identity),
-            self._programs,
-            settings,
-        )
+        recorder = Recorder(self._cluster, instance=self._identity)
+        self._sweeper = Worker(self._swept, may_run=self._may_run, width=SWEEPERS, registry=CollectorRegistry())
+        self._sweep = Sweep(self._cluster, self._mirror, self._fleet, recorder, self._sweeper.ask)
+        self._reconciler = Reconciler(self._cluster, self._mirror, self._fleet, recorder, self._programs, settings)
         REGISTRY.register(probes.StrayWorkflows(self._reconciler.strays.counted))
         self._elector = Elector(
             self._cluster,
@@ -95,17 +94,19 @@ class Operator:
                 app = probes.application(healthy=self._unhealthy, ready=self._unready)
                 pages = await probes.serve(app, self._settings.port)
             await self._race(self._own_kinds())
-            support += [asyncio.create_task(run) for run in (*self._fleet.runs(), self._mirror.run())]
-            # The worker ends before the elector does: nothing is under way when the Lease is given back.
+            support += [
+                asyncio.create_task(run) for run in (*self._fleet.runs(), *self._sweep.runs(), self._mirror.run())
+            ]
+            # The workers end before the elector does: nothing is under way when the Lease is given back.
             elector = asyncio.create_task(self._elector.run())
-            worker = asyncio.create_task(self._worker.run())
+            workers = {asyncio.create_task(each.run()) for each in (self._worker, self._sweeper)}
             kopf_run = asyncio.create_task(self._supervise_kopf())
             support.append(asyncio.create_task(self._keep_signals()))
             stop = asyncio.create_task(self._stopped())
             done, _ = await asyncio.wait(
-                {elector, worker, kopf_run, stop, *support}, return_when=asyncio.FIRST_COMPLETED
+                {elector, *workers, kopf_run, stop, *support}, return_when=asyncio.FIRST_COMPLETED
             )
-            for task in (worker, elector, kopf_run, stop):
+            for task in (*workers, elector, kopf_run, stop):
                 await _end(task)
             for task in done - {stop}:
                 task.result()
@@ -241,6 +242,9 @@ class Operator:
             return await self._reconciler.templates.publish(name.removeprefix(handlers.TEMPLATE_KEY))
         return await self._reconciler.namespace(name)
 
+    async def _swept(self, name: str) -> float | None:
+        return await self._sweep.namespace(name)
+
     def _lead(self) -> None:
         self._resyncing = asyncio.create_task(self._resync())
 
@@ -252,7 +256,8 @@ class Operator:
             await self._mirror.compare(everything=True)
         except MetaoperatorError as exc:
             log.warning("resync incomplete; the next compare completes it", extra={"error": str(exc)})
-        self._worker.wake()
+        for each in (self._worker, self._sweeper):
+            each.wake()
 
     # ---- probes
 
@@ -260,10 +265,11 @@ class Operator:
         now = asyncio.get_running_loop().time()
         faults = [
             f"nothing heard for {SILENCE_SECONDS:.0f} s: {each.selection}"
-            for each in self._fleet.informers
+            for each in (*self._fleet.informers, *self._sweep.informers)
             if each.synced and now - each.heard_at > SILENCE_SECONDS
         ]
-        if self._worker.turned_at and now - self._worker.turned_at > STUCK_SECONDS:
+        turned = [each.turned_at for each in (self._worker, self._sweeper)]
+        if any(each and now - each > STUCK_SECONDS for each in turned):
             faults.append("the worker does not turn")
         return faults
 

@@ -83,6 +83,7 @@ def test_labels_annotations_and_accounts_are_those_of_the_code(name: str) -> Non
         names.ACCOUNT_ANNOTATION,
         names.INSTANCE_ID_LABEL,
         names.COMPLETED_LABEL,
+        names.COMPONENT_LABEL,
     }
     quoted = set(re.findall(r"'([a-z.]+\.(?:dev|io)/[^' =]+)'", text(name)))
     keys = {each for each in quoted if not each.startswith(("kubernetes.io/", "coordination.k8s.io/"))}

@@ -198,7 +198,7 @@ def test_the_operator_never_writes_a_namespace_nor_sees_a_secret() -> None:
     """Its rights on Namespaces are to read; Secrets, pods' exec and roles do not occur."""
     granted = rights(only(OPERATOR, "ClusterRole", "metaoperator"))
     assert granted["", "namespaces"] == READ
-    assert granted["", "pods"] == READ
+    assert granted["", "pods"] == READ | {"patch"}
     assert granted["argoproj.io", "workflows"] == READ | {"patch", "delete"}
     assert granted["argoproj.io", "cronworkflows"] == {"get", "list", "patch"}
     resources = {resource for _, resource in granted}
