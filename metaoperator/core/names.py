@@ -67,6 +67,7 @@ OPERATOR_LEASE: Final = "metaoperator"
 REFUSED_PREFIXES: Final = ("kube-", "openshift-")
 
 FENCES: Final = (
+    "metaoperator-accounts",
     "metaoperator-child-access",
     "metaoperator-child-credentials",
     "metaoperator-child-pods",
@@ -84,6 +85,7 @@ FENCES_BY_PLACE: Final = ("metaoperator-operator-accounts", "metaoperator-operat
 """Those that judge the operator by what is around an object. The API server's copy of that may be older than ours."""
 
 FENCES_BY_PERSON: Final = (
+    "metaoperator-accounts",
     "metaoperator-child-access",
     "metaoperator-child-credentials",
     "metaoperator-child-pods",

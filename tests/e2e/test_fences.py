@@ -287,8 +287,10 @@ THEIR_WORKFLOWS = "metaoperator-operator-workflows"
 CHILD_PODS, CHILD_WORKLOADS = "metaoperator-child-pods", "metaoperator-child-workloads"
 CREDENTIALS, ACCESS = "metaoperator-child-credentials", "metaoperator-child-access"
 FIELDS = "metaoperator-platform-fields"
+CHILD_ACCOUNTS = "metaoperator-accounts"
 
 CMS = f"{CORE}/namespaces/{{}}/configmaps"
+SAS = f"{CORE}/namespaces/{{}}/serviceaccounts"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/{}/leases"
 ROW = f"{OURS}/namespaces/{{}}/workflowcontrollers/{CHILD}"
 THEIR_WORKFLOW = f"{ARGO}/namespaces/{OUT}/workflows/theirs"
@@ -591,6 +593,52 @@ ACTS: dict[str, Callable[[Scene], Act]] = {
     ),
     "a tenant keeps other Secrets": lambda _: _post(
         "tenant", f"{CORE}/namespaces/{SERVED}/secrets", {"metadata": {"name": "e2e-fence"}, "type": "Opaque"}
+    ),
+    # The account itself: whoever makes it knows its UID, by which the fences know what its Deployment made.
+    "a tenant makes an account": lambda s: _post("tenant", SAS.format(SERVED), {"metadata": _meta(s, SERVED, "mine")}),
+    "a tenant makes no account of a shard's name": lambda s: _post(
+        "tenant", SAS.format(SERVED), {"metadata": _meta(s, SERVED, f"{CHILD}-7")}, CHILD_ACCOUNTS, says=f"{CHILD}-7"
+    ),
+    "a tenant makes none that carries our mark": lambda s: _post(
+        "tenant", SAS.format(OUT), {"metadata": _meta(s, OUT, "mine", mark=OUT)}, CHILD_ACCOUNTS, says="its mark"
+    ),
+    "a tenant makes one of any name where nobody is served": lambda s: _post(
+        "tenant", SAS.format(OUT), {"metadata": _meta(s, OUT, f"{CHILD}-7")}
+    ),
+    "a tenant does not delete the child's": lambda _: Act(
+        who="tenant", method="DELETE", path=f"{SAS.format(SERVED)}/{CHILD}", fence=CHILD_ACCOUNTS
+    ),
+    "nor along with all others": lambda _: Act(
+        who="tenant", method="DELETE", path=SAS.format(SERVED), fence=CHILD_ACCOUNTS, says=f"ServiceAccount {CHILD} is"
+    ),
+    "nor while the namespace drains, too": lambda _: Act(
+        who="tenant", method="DELETE", path=f"{SAS.format(LEAVING)}/{CHILD}", fence=CHILD_ACCOUNTS
+    ),
+    "a tenant does not take our mark off it": lambda _: _patch(
+        "tenant",
+        f"{SAS.format(SERVED)}/{CHILD}",
+        {"metadata": {"labels": {names.MANAGED_BY_LABEL: None}}},
+        CHILD_ACCOUNTS,
+    ),
+    "a tenant does not have it collected": lambda _: _patch(
+        "tenant",
+        f"{SAS.format(LEAVING)}/{CHILD}",
+        {"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "gone", "uid": "gone"}]}},
+        CHILD_ACCOUNTS,
+        says="its owners",
+    ),
+    "a tenant labels it": lambda _: _patch(
+        "tenant", f"{SAS.format(SERVED)}/{CHILD}", {"metadata": {"labels": {"a": "b"}}}
+    ),
+    "a tenant deletes an account that is not the child's": lambda _: Act(
+        who="tenant", method="DELETE", path=f"{SAS.format(OUT)}/{CHILD}"
+    ),
+    "the platform deletes the child's": lambda _: Act(
+        who="platform", method="DELETE", path=f"{SAS.format(SERVED)}/{CHILD}"
+    ),
+    "the operator does, too": lambda _: Act(who="operator", method="DELETE", path=f"{SAS.format(LEAVING)}/{CHILD}"),
+    "Kubernetes empties a namespace of accounts": lambda _: Act(
+        who="admin", method="DELETE", path=SAS.format(SERVED), headers={"Impersonate-User": CONTROLLERS}
     ),
     # Its pod. Without an upgrade no connection is made: the answer tells who would have been let in.
     **{

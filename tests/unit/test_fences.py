@@ -95,10 +95,12 @@ def test_labels_annotations_and_accounts_are_those_of_the_code(name: str) -> Non
 def test_opted_in_means_the_same_to_the_operator_and_to_its_fence() -> None:
     """Label, word for no, own namespace, refused prefixes and mark are those of core/optin and core/plan."""
     variables = expressions(POLICIES["metaoperator-operator-writes"])
+    others = expressions(POLICIES["metaoperator-accounts"])
+    assert f"[?'{names.OPT_IN_LABEL}'].orValue('') in ['', '{names.OPTED_OUT}']" in others["served"]
     assert variables["own"] == f"variables.place == '{names.OPERATOR_NAMESPACE}'"
     assert f"[?'{names.OPT_IN_LABEL}'].orValue('') in ['', '{names.OPTED_OUT}']" in variables["optedIn"]
     assert tuple(re.findall(r"startsWith\('([^']*)'\)", variables["optedIn"])) == names.REFUSED_PREFIXES
-    for mark in (variables["isOurs"], variables["wasOurs"]):
+    for mark in (each[name] for each in (variables, others) for name in ("isOurs", "wasOurs")):
         assert f"[?'{names.MANAGED_BY_LABEL}'].orValue('') == '{names.MANAGED_BY}'" in mark
         assert f"[?'{names.NAMESPACE_UID_ANNOTATION}'].orValue('') == variables.uid" in mark
 
@@ -137,10 +139,10 @@ def test_accounts_are_found_by_our_label() -> None:
     assert without == {"key": names.MANAGED_BY_LABEL, "operator": "NotIn", "values": [names.MANAGED_BY]}
 
 
-@pytest.mark.parametrize("name", CHILD)
+@pytest.mark.parametrize("name", [*CHILD, "metaoperator-accounts"])
 def test_the_names_of_children_are_fenced(name: str) -> None:
     """The pattern takes what core/shard names, with and without a number, and no other account."""
-    (pattern,) = set(re.findall(r"account\.matches\('([^']+)'\)", text(name)))
+    (pattern,) = set(re.findall(r"(?:account|name\.orValue\(''\))\.matches\('([^']+)'\)", text(name)))
     own = shard.only_shard("team-a").name
     for account in (
         own,
@@ -153,7 +155,7 @@ def test_the_names_of_children_are_fenced(name: str) -> None:
         assert not re.search(pattern, account)
 
 
-@pytest.mark.parametrize("name", [*CHILD, "metaoperator-platform-fields"])
+@pytest.mark.parametrize("name", [*CHILD, "metaoperator-accounts", "metaoperator-platform-fields"])
 def test_the_platform_is_let_through_by_a_verb_that_it_is_granted(name: str) -> None:
     """The fences ask the authorizer for what ClusterRole metaoperator-administer holds, and no tenant's role does."""
     asked = f".group('{names.GROUP}').resource('workflowcontrollers').namespace(request.namespace)"

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metaoperator.core import drift, names, ownership, plan
-from metaoperator.core.model import DEPLOYMENT, LEASE, Manifest, Ref
+from metaoperator.core.model import DEPLOYMENT, LEASE, ROLE_BINDING, SERVICE_ACCOUNT, Manifest, Ref
 from metaoperator.core.names import Reason
 from metaoperator.core.plan import Step, Verb
 
@@ -475,6 +475,16 @@ def test_removal_by_steps_ends_with_nothing_and_never_loses_the_proof() -> None:
         assert there or not (pods or lease)
     assert gone == ["Deployment", "Lease", "ConfigMap", "ConfigMap"]
     assert not there
+
+
+def test_rights_go_before_the_account_that_has_them() -> None:
+    """Where the namespace leaves, whoever takes the account's name finds no RoleBinding for it."""
+    there = [
+        live(config_map(names.WORKFLOW_CONTROLLER, apiVersion=kind.api_version, kind=kind.kind))
+        for kind in (SERVICE_ACCOUNT, ROLE_BINDING)
+    ]
+    gone = [each.ref.kind for each in removal(*there, lease=False)]
+    assert gone == [ROLE_BINDING, SERVICE_ACCOUNT]
 
 
 def test_whose_an_object_is_depends_on_the_incarnation_of_its_namespace() -> None:
