@@ -9,8 +9,7 @@ import click
 
 from metaoperator import bundle, sources
 from metaoperator.commands import asking, options, tables, telling
-from metaoperator.core.render import Program
-from metaoperator.preflight import home, images, installed, neighbours, rows, server, spaces
+from metaoperator.preflight import argo, home, images, installed, neighbours, rows, server, spaces
 from metaoperator.preflight.rows import Result, Row
 from metaoperator.pretence import Assumed
 from metaoperator.rehearsal import Rehearsal
@@ -65,12 +64,18 @@ async def checked(cluster: Rehearsal, namespaces: Sequence[str], assumed: Assume
     programs = assumed.programs
     questions: list[tuple[str, Callable[[], Awaitable[list[Row]]]]] = [
         ("admission policies", lambda: server.policies(cluster)),
-        ("Argo CRDs", lambda: server.argo_kinds(cluster, _version(assumed))),
+        (
+            "Argo CRDs",
+            lambda: server.argo_kinds(
+                cluster, argo.asked_for(assumed, sources.DEFAULT_SET, assumed.fleet_values or {})
+            ),
+        ),
         ("fleet bundle", lambda: installed.of(cluster, bundle.FLEET, settings.namespace)),
         ("operator bundle", lambda: installed.of(cluster, bundle.OPERATOR, settings.namespace)),
         (home.CHECK, lambda: home.of(cluster, settings.namespace)),
         ("operator's permissions", lambda: installed.permissions(cluster, programs, settings.namespace)),
         ("ControllerTemplates", lambda: installed.templates(cluster, programs)),
+        (argo.CHECK, lambda: argo.of(cluster, assumed)),
         ("other controllers", lambda: neighbours.of(cluster, namespaces)),
         ("images", lambda: images.of(cluster, assumed)),
         *((f"namespace {name}", functools.partial(spaces.of, cluster, name, assumed, settings)) for name in namespaces),
@@ -79,9 +84,3 @@ async def checked(cluster: Rehearsal, namespaces: Sequence[str], assumed: Assume
     for check, question in questions:
         found += await rows.asked(check, question())
     return found
-
-
-def _version(assumed: Assumed) -> str:
-    program = assumed.programs.get(sources.DEFAULT_SET)
-    defaults = program.template_set.defaults if isinstance(program, Program) else {}
-    return str((assumed.fleet_values or {}).get("version") or defaults.get("version", ""))

@@ -415,6 +415,24 @@ async def test_pull_secrets_that_are_named_have_to_be_there(whole: World) -> Non
     assert told(rows) == [("namespace team-a", "pull secret gone is not there")]
 
 
+@pytest.mark.parametrize("policy", ["PerNamespace", "None"])
+async def test_a_version_that_is_known_to_hang_http_templates_is_warned_of(whole: World, policy: str) -> None:
+    """Where it is asked for, with the releases that do it right; without an instance ID nothing hangs."""
+    spec = {"source": {"directory": "workflow-controller"}, "instanceIDPolicy": policy, "values": {"version": "v4.0.0"}}
+    template = {"apiVersion": names.API_VERSION, "kind": "ControllerTemplate", "metadata": {"name": "older"}}
+    whole.server.create(template | {"spec": spec})
+    rows = [each for each in await look(whole, fleet_values={"version": "v3.6.18"}) if each.check == "Argo version"]
+    assert {each.result for each in rows} == {Result.WARNING}
+    asked = [each.what.partition(": steps with HTTP templates or plugins wait for ever")[0] for each in rows]
+    assert asked == [
+        "the values at hand: v3.6.18",
+        *(["ControllerTemplate/older: v4.0.0"] if policy == "PerNamespace" else []),
+    ]
+    assert {each.cure for each in rows} == {
+        "choose a version that does: v3.6.19, v3.7.10, v4.0.1 or newer on its branch"
+    }
+
+
 async def test_a_namespace_that_is_served_already_is_fine(whole: World) -> None:
     """It may be run at any time."""
     async with whole.operator():
