@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import jinja2
 
-from metaoperator.core import causes, kubernetes, metadata, meter, origin, strictyaml
+from metaoperator.core import causes, elected, kubernetes, metadata, meter, origin, strictyaml
 from metaoperator.core.errors import Problem, TemplateError
 from metaoperator.core.kubernetes import Fault, Path
 from metaoperator.core.model import Kind, Manifest, Namespace, TemplateSet
@@ -97,6 +97,7 @@ def _faults(read: Any, namespace: Namespace, template_set: TemplateSet) -> Itera
     for fault in metadata.faults(read, namespace.name):
         told.add(fault.path)
         yield fault
+    yield from elected.faults(read)
     schema = kubernetes.schema_of(kind, template_set.definitions.get("kinds", {}))
     if schema:
         for fault in kubernetes.faults(read, schema, template_set.definitions):

@@ -102,6 +102,30 @@ async def test_ids_that_nobody_serves_are_told_once_for_each_workflow_and_forgot
         assert metric("metaoperator_workflows_orphaned", "team-a") == ""
 
 
+async def test_an_id_that_is_edited_on_a_started_workflow_is_told_and_left_to_people(world: World) -> None:
+    """Its child has dropped it, locks and all. The operator tells whom it belonged to, and moves nothing."""
+    async with operator(world):
+        world.opt_in("team-a")
+        await seen(world, "team-a", LEADING)
+        submit(world, "team-a", "moved", "team-a")
+        world.phase("team-a", "moved", "Running")
+        await world.until(lambda: counts(world, "team-a") == {"running": 1, "pending": 0})
+        mark = len(world.writes())
+        label = {"metadata": {"labels": {names.INSTANCE_ID_LABEL: "shard-1"}}}
+        world.server.patch("Workflow", "team-a", "moved", label)
+        await world.until(lambda: counts(world, "team-a").get("orphaned") == 1, 90)
+        told = world.message("team-a", "OrphanedWorkflows")
+        assert "such as Workflow moved" in told
+        (event,) = world.events("WorkflowOrphaned")
+        assert "instance ID 'shard-1'" in event["note"]
+        assert "it was started" in event["note"]
+        assert {each.resource for each in world.writes()[mark:]} == {"workflowcontrollers", "events"}
+        label["metadata"]["labels"][names.INSTANCE_ID_LABEL] = "team-a"
+        world.server.patch("Workflow", "team-a", "moved", label)
+        await world.until(lambda: counts(world, "team-a") == {"running": 1, "pending": 0})
+        assert world.condition("team-a", "OrphanedWorkflows") == ("", "")
+
+
 async def test_an_id_that_a_foreign_controller_serves_is_no_orphan_until_that_one_goes(world: World) -> None:
     """Foreign IDs are foreign, as long as anybody lives who serves them."""
     install(world, config={"instanceID": "elsewhere"})
