@@ -4,17 +4,17 @@ Each look reads anew what is left and does one step, so that it may end anywhere
 status.
 """
 
-import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
+from metaoperator import batches
 from metaoperator.cluster import Cluster, Selection, crd_exists
 from metaoperator.core import drain, names, ownership
 from metaoperator.core.drain import Schedule, Seen, Step, Terms
-from metaoperator.core.errors import Conflict, Gone, Rejected, RetryableError
+from metaoperator.core.errors import Gone, Rejected, RetryableError
 from metaoperator.core.model import CRON_WORKFLOW, WORKFLOW, Kind, Manifest, Namespace, Ref, WorkCount
 from metaoperator.core.names import Reason
 from metaoperator.core.status import Drain, Note
@@ -24,8 +24,6 @@ from metaoperator.recorder import Recorder
 
 log = logging.getLogger(__name__)
 
-AT_ONCE: Final = 10
-"""Writes that are under way at a time."""
 PLURALS: Final = {WORKFLOW: "workflows", CRON_WORKFLOW: "cronworkflows"}
 
 
@@ -178,16 +176,16 @@ class Drainer:
                 log.info("unfinished workflow deleted", extra={"workflow": str(ref)})
                 return False
 
-            await _each(going, delete)
+            await batches.each(going, delete)
         done = 0
         if step.schedules:
             metas: list[Manifest] = [
                 {"name": each.name, "uid": each.uid, "resourceVersion": each.version} for each in step.schedules
             ]
-            done += await _each(metas, lambda meta: self._handed_back(CRON_WORKFLOW, namespace, meta))
+            done += await batches.each(metas, lambda meta: self._handed_back(CRON_WORKFLOW, namespace, meta))
         if step.finished:
             metas = await self._finished(namespace, instance)
-            done += await _each(metas, lambda meta: self._handed_back(WORKFLOW, namespace, meta))
+            done += await batches.each(metas, lambda meta: self._handed_back(WORKFLOW, namespace, meta))
         if done:
             told = "CronWorkflows" if step.schedules else "Workflows"
             log.info("handed back", extra={"namespace": namespace.name, "kind": told, "count": done})
@@ -224,30 +222,3 @@ async def _absent(cluster: Cluster, kind: Kind, gone: Gone) -> None:
 def _ended(namespace: str, instance: str) -> Selection:
     label = f"{labelled(instance)},{names.COMPLETED_LABEL}=true"
     return Selection(kind=WORKFLOW, namespace=namespace, label_selector=label, metadata_only=True)
-
-
-async def _each(metas: Collection[Manifest], write: Callable[[Manifest], Awaitable[bool]]) -> int:
-    """Write to each, some at a time, and count what came true; the first fault that is not the object's own ends it."""
-    left, done = iter(metas), 0
-    faults: list[RetryableError | Rejected] = []
-
-    async def work() -> None:
-        nonlocal done
-        for meta in left:
-            if faults:
-                return
-            try:
-                came = await write(meta)
-            except (Conflict, Gone):
-                continue  # changed or gone meanwhile: read anew at the next look
-            except (RetryableError, Rejected) as exc:
-                faults.append(exc)
-            else:
-                done += came  # not before the wait: others count meanwhile
-
-    async with asyncio.TaskGroup() as group:
-        for _ in range(AT_ONCE):
-            group.create_task(work())
-    if faults:
-        raise faults[0]
-    return done
