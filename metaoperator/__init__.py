@@ -23,6 +23,9 @@ The map, top to bottom; imports point down and `make arch` checks it:
 `reconcile`        gather, decide, act for one name
 `recent`           what was rendered last
 `sweep`            what exists gets its instance ID
+`broom`            its writes: one label on one version of one object
+`stays`            what it leaves as it is, and why
+`begun`            what some controller has begun
 `artifactgc`       pods that delete artifacts get the label that Argo forgets
 `row`              the WorkflowController of a namespace: made, filled in, held
 `templates`        ControllerTemplates: the set that one names, and its status
@@ -39,6 +42,7 @@ The map, top to bottom; imports point down and `make arch` checks it:
 `mirror`           what kopf watches, read through on demand
 `recorder`         Events for people
 `election`         the Lease: who may write, and until when
+`batches`          writes to many objects, some at a time
 `informer`         list and watch, kept true across every kind of cut
 `declared`         what people's manifests ask of template sets: `validate`
 `validation`       template sets, judged without a cluster
@@ -49,6 +53,7 @@ The map, top to bottom; imports point down and `make arch` checks it:
 `gate`             lets writes through while this replica leads
 `sources`          template sets, read from directories
 `kept`             what the shipped sets' templates were compiled to
+`unheard`          errors that nobody waits for
 `settings`         every flag and variable
 `core`             pure: names, model, rendering, planning, health, status
 =================  ====================================================================

@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -39,8 +39,8 @@ _UNFINISHED: Final = f"{names.COMPLETED_LABEL}!=true"
 class Observed:
     """What the API server last said of one namespace. `work` is `None` where Workflows cannot be seen.
 
-    `pods` are the child's; those of its companions are `beside`. `labels` are the instance IDs that unfinished
-    Workflows there carry, whose ever they are; `None` for none at all.
+    `pods` are the child's; those of its companions are `beside`. `labels` counts the unfinished Workflows there by the
+    instance ID that they carry, whose ever it is; `None` for none at all.
     """
 
     objects: Mapping[Ref, Manifest]
@@ -48,7 +48,7 @@ class Observed:
     beside: tuple[Manifest, ...]
     lease: LeaseView | None
     work: WorkCount | None
-    labels: frozenset[str | None] = frozenset()
+    labels: Mapping[str | None, WorkCount] = field(default_factory=dict)
 
     def ours(self, namespace_uid: str) -> dict[Ref, Manifest]:
         """Keep those objects that carry our whole mark."""
@@ -213,7 +213,7 @@ class Fleet:
             else WorkCount(
                 running=mine[True], pending=mine[False], unlabelled=unlabelled.total() if unlabelled is not None else 0
             ),
-            labels=frozenset(work),
+            labels={label: WorkCount(running=each[True], pending=each[False]) for label, each in work.items()},
         )
 
     def learn(self, live: Manifest) -> None:
@@ -221,6 +221,10 @@ class Fleet:
         ref = Ref.of(live)
         if ref.kind in self.objects:
             self.objects[ref.kind].learn(live)
+
+    def work_moved(self, namespace: str) -> None:
+        """Take note that something of Argo's changed in a namespace: news, where anything of ours is."""
+        self._ask_if_ours(namespace, WORK_DELAY)
 
     def nothing_of_ours(self, namespace: str) -> None:
         """Take note that what carries our label there is not ours: Workflows there are nobody's news."""
@@ -246,7 +250,7 @@ class Fleet:
             self._work[ref.namespace] = left
         else:
             del self._work[ref.namespace]
-        self._ask_if_ours(ref.namespace, WORK_DELAY)
+        self.work_moved(ref.namespace)
 
     def _lease_changed(self, ref: Ref, before: Manifest | None, after: Manifest | None) -> None:
         key = (ref.namespace, ref.name)

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import random
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from metaoperator.cluster import Cluster, Selection
@@ -64,7 +65,8 @@ class Foreigners:
     ) -> None:
         """`leads` tells whether a controller's Lease moves, `holder` the pod that moves a Lease.
 
-        `changed` gets the namespaces concerned, or "" for all of them.
+        `changed` gets the namespaces concerned, or "" for all of them. `epoch` moves on with everything that is heard
+        of any of them: what was read in another one may no longer be so.
         """
         self._cluster = cluster
         self._leads = leads
@@ -73,6 +75,7 @@ class Foreigners:
         self._found: dict[Ref, tuple[Foreign, ...]] = {}
         self._unread: set[Ref] = set()
         self._news = asyncio.Event()
+        self.epoch = 0
         self._told: frozenset[Controller] = frozenset()
         self.deployments = Informer(
             cluster,
@@ -106,6 +109,7 @@ class Foreigners:
         now = frozenset(self.controllers())
         if moved := now ^ self._told:
             self._told = now
+            self.epoch += 1
             self._changed({each.sees for each in moved})
 
     def lease_moved(self, lease: Ref) -> None:
@@ -120,10 +124,9 @@ class Foreigners:
             self._news.set()
 
     def _deployment_changed(self, ref: Ref, _before: Manifest | None, after: Manifest | None) -> None:
-        if after is None:
+        self.epoch += 1
+        if after is None and ref not in self._found:
             self._unread.discard(ref)
-            self._found.pop(ref, None)
-            self.look()
             return
         self._unread.add(ref)
         self._news.set()
@@ -158,12 +161,32 @@ class Foreigners:
             self._found.setdefault(ref, tuple(foreign.judge(how, None, unread=f"not read yet: {exc}") for how in ways))
             self.look()
             raise
+        idle = ref.kind != LEASE and not any(how.replicas for how in ways)
+        if idle and ref in self._found and await self._pods_left(ref):
+            # They go on to their last moment, and nothing tells when that is.
+            self._found[ref] = tuple(replace(each, replicas=max(1, each.replicas)) for each in self._found[ref])
+            self._unread.add(ref)
+            self.look()
+            return
         if (self._holder(ref) == holder) if ref.kind == LEASE else (self._ways(ref) == ways):
             self._unread.discard(ref)
         self._found[ref] = tuple(each for each in found if each is not None)
         if not ways:
             del self._found[ref]
         self.look()
+
+    async def _pods_left(self, ref: Ref) -> bool:
+        """Tell whether pods of a Deployment that is gone, or wants none, are still there and run a controller."""
+        try:
+            async for page in self._cluster.list_pages(Selection(kind=POD, namespace=ref.namespace)):
+                for item in page["items"]:
+                    pod = {**item, "apiVersion": POD.api_version, "kind": POD.kind}
+                    ours = pod["metadata"]["name"].startswith(f"{ref.name}-")
+                    if ours and any(how.replicas for how in foreign.started(pod)):
+                        return True
+        except Rejected:
+            return False  # who may not look goes by the Deployment
+        return False
 
     def _ways(self, ref: Ref) -> tuple[Started, ...]:
         live = self.deployments.get(ref.namespace, ref.name)

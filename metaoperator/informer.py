@@ -89,6 +89,11 @@ class Informer:
         found = self._texts.get(namespace, {}).get(name)
         return None if found is None else json.loads(found[1])
 
+    def version(self, namespace: str, name: str) -> int | None:
+        """Tell the newest resource version that was seen of an object."""
+        found = self._texts.get(namespace, {}).get(name)
+        return None if found is None else found[0]
+
     def within(self, namespace: str) -> Iterator[Manifest]:
         """Decode the objects of one namespace, sorted by name."""
         for _, (_, text) in sorted(self._texts.get(namespace, {}).items()):
@@ -315,7 +320,8 @@ def work(live: Manifest) -> Manifest:
     """Keep of a Workflow what tells who has to serve it, since when, and whether anybody does."""
     meta = live["metadata"]
     labels = meta.get("labels") or {}
-    kept = {key: labels[key] for key in (names.INSTANCE_ID_LABEL, names.PHASE_LABEL) if key in labels}
+    told = (names.INSTANCE_ID_LABEL, names.PHASE_LABEL, names.CRON_WORKFLOW_LABEL)
+    kept = {key: labels[key] for key in told if key in labels}
     return {
         "metadata": {key: meta[key] for key in ("name", "uid", "creationTimestamp") if key in meta} | {"labels": kept}
     }

@@ -16,7 +16,7 @@ import kopf
 from aiohttp import web
 from prometheus_client import REGISTRY, CollectorRegistry
 
-from metaoperator import handlers, probes, sources
+from metaoperator import handlers, probes, sources, unheard
 from metaoperator.cluster import RECURSION_LIMIT, Cluster, Selection
 from metaoperator.core import names
 from metaoperator.core.errors import Gone, MetaoperatorError, TemplateError, Throttled, Unauthorized
@@ -68,8 +68,10 @@ class Operator:
         recorder = Recorder(self._cluster, instance=self._identity)
         self._sweeper = Worker(self._swept, may_run=self._may_run, width=SWEEPERS, registry=CollectorRegistry())
         self._sweep = Sweep(self._cluster, self._mirror, self._fleet, recorder, self._sweeper.ask)
-        self._reconciler = Reconciler(self._cluster, self._mirror, self._fleet, recorder, self._programs, settings)
-        REGISTRY.register(probes.StrayWorkflows(self._reconciler.strays.counted))
+        self._reconciler = Reconciler(
+            self._cluster, self._mirror, self._fleet, recorder, self._programs, settings, sweep=self._sweep
+        )
+        REGISTRY.register(probes.StrayWorkflows(self._reconciler.strays.counted, self._sweep.waiting))
         self._elector = Elector(
             self._cluster,
             Ref(LEASE, settings.namespace, names.OPERATOR_LEASE),
@@ -84,7 +86,7 @@ class Operator:
 
     async def run(self) -> None:
         """Run until SIGTERM or SIGINT; `ConfigError` when it cannot work as started."""
-        asyncio.get_running_loop().set_exception_handler(unheard)
+        asyncio.get_running_loop().set_exception_handler(unheard.answer)
         self._take_signals()
         await self._cluster.connect()
         support: list[asyncio.Task[None]] = []
@@ -172,7 +174,7 @@ class Operator:
                     stop_flag=self._stop,
                 )
             except Exception as exc:
-                if _cut_off(exc):
+                if unheard.cut_off(exc):
                     log.warning("kopf's connections were closed under it; it is started again")
                 else:
                     log.exception("kopf ended; it is started again")
@@ -246,6 +248,7 @@ class Operator:
         return await self._sweep.namespace(name)
 
     def _lead(self) -> None:
+        self._sweep.anew()
         self._resyncing = asyncio.create_task(self._resync())
 
     async def _resync(self) -> None:
@@ -292,26 +295,6 @@ async def _end(task: asyncio.Task[Any]) -> None:
     """Cancel a task and wait until it is over, whatever it ends with."""
     task.cancel()
     await asyncio.wait({task})
-
-
-def unheard(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Answer what nobody waits for: a fault, but for what is cut off while it waits.
-
-    kopf's watches are generators that the end of the loop cuts off, and streams whose session its login closes.
-    """
-    exc = context.get("exception")
-    if "asyncgen" in context or _cut_off(exc):
-        log.debug("cut off", extra={"error": str(exc)})
-    else:
-        loop.default_exception_handler(context)
-
-
-def _cut_off(exc: BaseException | None) -> bool:
-    """Tell what aiohttp raises when a stream is read whose session was closed meanwhile: kopf takes it for a fault.
-
-    It closes the session at a 401, as when a token is exchanged, and each stream that is about to read ends kopf.
-    """
-    return isinstance(exc, RuntimeError) and str(exc) == "Connection closed."
 
 
 def run(settings: Settings) -> None:

@@ -33,16 +33,18 @@ def application(*, healthy: Check, ready: Check) -> web.Application:
 
 
 class StrayWorkflows(Collector):
-    """Counts Workflows that wait in vain, by namespace; a namespace without any has no line."""
+    """Counts Workflows that wait in vain, or for the operator, by namespace; one without any has no line."""
 
-    def __init__(self, read: Callable[[], Mapping[str, Found]]) -> None:
-        """`read` tells what was found last."""
+    def __init__(self, read: Callable[[], Mapping[str, Found]], waiting: Callable[[], Mapping[str, int]]) -> None:
+        """`read` tells what was found last, `waiting` how many are about to get their instance ID."""
         self._read = read
+        self._waiting = waiting
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Make both families, in order."""
+        """Make all families, in order."""
         for name, told, reason in (
             ("orphaned", "Unfinished Workflows that no living controller serves.", Reason.WORKFLOW_ORPHANED),
+            ("schedules_orphaned", "CronWorkflows that no living controller serves.", Reason.SCHEDULE_ORPHANED),
             ("overdue", "Workflows that a ready controller has not taken up in time.", Reason.WORKFLOW_PENDING),
         ):
             family = GaugeMetricFamily(f"metaoperator_workflows_{name}", told, labels=["namespace"])
@@ -50,6 +52,11 @@ class StrayWorkflows(Collector):
                 if count := found.count(reason):
                     family.add_metric([namespace], count)
             yield family
+        told = "Unfinished Workflows that are about to get their instance ID from the operator."
+        family = GaugeMetricFamily("metaoperator_workflows_unswept", told, labels=["namespace"])
+        for namespace, count in sorted(self._waiting().items()):
+            family.add_metric([namespace], count)
+        yield family
 
 
 def _answer(faults: list[str]) -> web.Response:

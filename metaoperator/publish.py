@@ -13,6 +13,7 @@ from metaoperator.core.health import Verdict
 from metaoperator.core.model import WORKFLOW_CONTROLLER, Manifest, Namespace, Ref
 from metaoperator.core.names import Reason
 from metaoperator.core.status import Drain, Note, View
+from metaoperator.core.sweep import Standing
 from metaoperator.fleet import Observed
 from metaoperator.mirror import Mirror
 from metaoperator.recorder import Recorder
@@ -105,6 +106,10 @@ def published(wfc: Manifest, key: str) -> str:
     return str((wfc.get("status") or {}).get(key, ""))
 
 
+def _swept(wfc: Manifest) -> int:
+    return int(((wfc.get("status") or {}).get("workflows") or {}).get("swept") or 0)
+
+
 def view(
     wfc: Manifest,
     verdict: Verdict,
@@ -113,6 +118,7 @@ def view(
     reconciling: Note | None = None,
     remark: Note | None = None,
     strays: Seen | None = None,
+    standing: Standing | None = None,
     drain: Drain | None = None,
     template: str = "",
     revision: str = "",
@@ -123,7 +129,7 @@ def view(
 ) -> View:
     """Compose what one look at a namespace tells; what is not known now stands as it was last published."""
     ours = {} if seen is None or namespace is None else seen.ours(namespace.uid)
-    strays = strays or Seen()
+    strays, standing = strays or Seen(), standing or Standing(swept=_swept(wfc))
     return View(
         generation=wfc["metadata"]["generation"],
         verdict=verdict,
@@ -134,6 +140,8 @@ def view(
         overdue=strays.found.count(Reason.WORKFLOW_PENDING),
         orphaned=strays.found.count(Reason.WORKFLOW_ORPHANED),
         beside=strays.beside,
+        unswept=standing.waiting,
+        swept=standing.swept,
         drain=drain,
         template=template or published(wfc, "template"),
         revision=revision or published(wfc, "revision"),

@@ -9,6 +9,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from prometheus_client import CollectorRegistry
+
 from metaoperator import cluster as kube
 from metaoperator import drain, publish, recent, templates
 from metaoperator.act import Actor
@@ -37,6 +39,7 @@ from metaoperator.recorder import Recorder
 from metaoperator.row import Row
 from metaoperator.settings import Settings
 from metaoperator.strays import Strays
+from metaoperator.sweep import Sweep
 from metaoperator.templates import Templates
 
 log = logging.getLogger(__name__)
@@ -58,10 +61,11 @@ class Reconciler:
         programs: Mapping[str, Program | TemplateError],
         settings: Settings,
         *,
+        sweep: Sweep | None = None,
         actor: Actor | None = None,
         wall_clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """Nothing is read before the first name comes."""
+        """Nothing is read before the first name comes; without a `sweep`, what it would do is only told."""
         self._cluster = cluster
         self._mirror = mirror
         self._fleet = fleet
@@ -70,6 +74,7 @@ class Reconciler:
         self._wall_clock = wall_clock
         self._actor = actor or Actor(cluster, fleet)
         self._recent = Recent()
+        self._sweep = sweep or Sweep(cluster, mirror, fleet, recorder, lambda *_: None, registry=CollectorRegistry())
         self.templates = Templates(cluster, mirror, recorder, programs, wall_clock=wall_clock)
         self._publisher = publish.Publisher(cluster, mirror, recorder, wall_clock=wall_clock)
         self._row = Row(cluster, mirror, fleet)
@@ -99,6 +104,7 @@ class Reconciler:
             case optin.OptedOut():
                 assert found is not None
                 self.strays.forget(name)
+                self._sweep.forget(name)
                 return await self._leaver.leave(found)
             case optin.Served(template=template):
                 assert found is not None
@@ -113,9 +119,11 @@ class Reconciler:
         self._leaver.forget(name)
         self._row.forget(name)
         self.strays.forget(name)
+        self._sweep.forget(name)
         self._recent.forget(name)
 
     async def _refuse(self, name: str, raw: Manifest | None, message: str) -> float | None:
+        self._sweep.forget(name)
         log.warning("namespace refused", extra={"namespace": name, "message_": message})
         if raw is not None:
             await self._recorder.tell(
@@ -169,13 +177,12 @@ class Reconciler:
                 message="the cluster has no Workflows: install Argo's CRDs (README, Install on your own cluster)",
             )
         verdict = health.assess(seen.deployment(namespace.uid), seen.pods, seen.lease, now=self._wall_clock())
-        strays = await self.strays.look(
-            namespace,
-            instance or "",
-            seen,
-            ready=verdict.health is names.Health.CURRENT,
-            alive=stalled is None or verdict.health is not names.Health.NOT_FOUND,
+        ready = verdict.health is names.Health.CURRENT
+        alive = instance is not None and (stalled is None or verdict.health is not names.Health.NOT_FOUND)
+        standing = self._sweep.stand(
+            namespace, instance or "", seen, alive=alive and not paused, ready=ready, published=wfc.get("status") or {}
         )
+        strays = await self.strays.look(namespace, instance or "", seen, ready=ready, alive=alive, standing=standing)
         reconciling: Note | None = None
         if outcome.later is not None and not isinstance(outcome.later, Conflict | NotLeading):
             reconciling = Note(reason=Reason.RETRYING, message=f"tried again by itself: {outcome.later}")
@@ -188,6 +195,7 @@ class Reconciler:
             reconciling=reconciling,
             remark=publish.PAUSED if paused else self._beside(namespace, seen, remark),
             strays=strays,
+            standing=standing,
             revision=desired.revision if desired else "",
             version=desired.version if desired else "",
             seen=seen,

@@ -6,17 +6,19 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from metaoperator.core import names, serving, strays
-from metaoperator.core.model import DEPLOYMENT, WORKFLOW, Namespace, Ref
+from metaoperator.core.model import DEPLOYMENT, Namespace, Ref
 from metaoperator.core.names import Reason
 from metaoperator.core.serving import Controller
 from metaoperator.core.status import Note
 from metaoperator.core.strays import Found, Stray, Work
+from metaoperator.core.sweep import Standing
 from metaoperator.fleet import Fleet, Observed
 from metaoperator.recorder import Recorder
 
 AT_ONCE: Final = 20
 """Events of one look; the rest is told at the next ones."""
 AGAIN_SECONDS: Final = 30.0
+_WORST: Final = (Reason.WORKFLOW_ORPHANED, Reason.SCHEDULE_ORPHANED, Reason.WORKFLOW_PENDING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +55,21 @@ class Strays:
         for kept in (self._told, self._due, self._found):
             kept.pop(namespace, None)
 
-    async def look(self, namespace: Namespace, instance_id: str, seen: Observed, *, ready: bool, alive: bool) -> Seen:
-        """Look at the unfinished Workflows of a namespace; `alive` where its child is there, or is being made."""
+    async def look(
+        self,
+        namespace: Namespace,
+        instance_id: str,
+        seen: Observed,
+        *,
+        ready: bool,
+        alive: bool,
+        standing: Standing | None = None,
+    ) -> Seen:
+        """Look at the unfinished Workflows and the CronWorkflows of a namespace.
+
+        `alive` where its child is there, or is being made; `standing` is what the sweep does there meanwhile.
+        """
+        standing = standing or Standing()
         foreigners = self._fleet.around.foreigners
         child = serving.child(Ref(DEPLOYMENT, namespace.name, names.WORKFLOW_CONTROLLER), instance_id, alive=alive)
         there = (*foreigners.controllers(), child)
@@ -62,30 +77,39 @@ class Strays:
         def servers(label: str | None) -> tuple[Controller, ...]:
             return serving.servers(namespace.name, label, there)
 
-        beside = _beside(servers(None)) if instance_id and None in seen.labels else ""
+        swept = None in standing.open
+        beside = _beside(servers(None)) if instance_id and None in seen.labels and not swept else ""
         if foreigners.deployments.refused:
             return Seen(beside=beside)  # whoever is not seen may serve anything
         now = self._wall_clock()
         waiting = ready and seen.work is not None and seen.work.pending > 0
-        orphaned = any(not servers(label) for label in seen.labels)
+        lost = [label for label in seen.labels if not servers(label)]
+        # What is about to be swept is read only where something beside it may not be.
+        orphaned = bool(
+            any(label not in standing.open or seen.labels[label].running for label in lost)
+            or standing.kept
+            or any(not servers(each.label) and not standing.takes(each) for each in standing.schedules)
+        )
         if not waiting and not orphaned:
             self.forget(namespace.name)
-            return Seen(beside=beside)
+            return Seen(beside=beside, note=standing.fault)
         if not orphaned and namespace.name not in self._found and now < self._due.get(namespace.name, now):
-            return Seen(beside=beside, again=(self._due[namespace.name] - now).total_seconds())
+            return Seen(beside=beside, note=standing.fault, again=(self._due[namespace.name] - now).total_seconds())
         found = strays.find(
-            map(Work.of, self._fleet.workflows.within(namespace.name)),
+            (*map(Work.of, self._fleet.workflows.within(namespace.name)), *standing.schedules),
             instance_id=instance_id,
             servers=servers,
             ready=ready,
             now=now,
             patience=self._patience,
+            swept=standing.takes,
+            kept=standing.kept,
         )
         left = await self._remember(namespace.name, found)
         again = AGAIN_SECONDS if left else None
         if again is None and found.due is not None:
             again = max(1.0, (found.due - now).total_seconds())
-        return Seen(found=found, note=_note(found), beside=beside, again=again)
+        return Seen(found=found, note=_note(found) or standing.fault, beside=beside, again=again)
 
     async def _remember(self, namespace: str, found: Found) -> bool:
         """Tell of those that are new, some at a time; returns whether any is left."""
@@ -104,15 +128,15 @@ class Strays:
 
 def _about(namespace: str, stray: Stray) -> dict[str, object]:
     meta = {"name": stray.name, "namespace": namespace, "uid": stray.uid}
-    return {"apiVersion": WORKFLOW.api_version, "kind": WORKFLOW.kind, "metadata": meta}
+    return {"apiVersion": stray.kind.api_version, "kind": stray.kind.kind, "metadata": meta}
 
 
 def _note(found: Found) -> Note | None:
     """Name the oldest only: a message that changes with each Workflow would be written each time."""
     if not found.strays:
         return None
-    worst = min(found.strays, key=lambda each: each.reason is not Reason.WORKFLOW_ORPHANED)
-    return Note(reason=worst.reason, message=f"such as Workflow {worst.name}: {worst.message}")
+    worst = min(found.strays, key=lambda each: _WORST.index(each.reason))
+    return Note(reason=worst.reason, message=f"such as {worst.kind.kind} {worst.name}: {worst.message}")
 
 
 def _beside(others: tuple[Controller, ...]) -> str:

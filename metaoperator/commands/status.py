@@ -79,6 +79,8 @@ def row(name: str, namespace: Namespace | None, wfc: Manifest | None) -> dict[st
     strays = condition(published, Condition.ORPHANED_WORKFLOWS)
     if strays.get("status") == "True":
         message = f"{message}; Workflows wait in vain: {strays['message']}"
+    if unswept := (published.get("workflows") or {}).get("unswept"):
+        message = f"{message}; {unswept} Workflows that nobody serves are about to get its instance ID"
     return _columns(name, ready["status"], shown["reason"], published, message)
 
 

@@ -1,7 +1,7 @@
 """Why a Workflow waits, if it does, and what to do: the first answer that holds, from controller down to pods."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
@@ -10,6 +10,7 @@ from metaoperator.core.model import Manifest
 from metaoperator.core.serving import Controller
 from metaoperator.core.status import condition
 from metaoperator.core.strays import Work, give
+from metaoperator.core.sweep import BEGUN, Goal, open_labels
 
 _FINISHED: Final = frozenset({"Succeeded", "Failed", "Error"})
 _POSTPONED: Final = "too many workflows are already running"
@@ -31,6 +32,7 @@ class Answer(StrEnum):
     THROTTLED = "Throttled"
     POD_PENDING = "PodPending"
     NOT_TAKEN_UP = "NotTakenUp"
+    UNSWEPT = "Unswept"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +114,19 @@ def _nobody(case: Case, label: str | None, owners: Sequence[Controller]) -> _Fou
         cure = f"kubectl label namespace {name} {names.OPT_IN_LABEL}=enabled"
         yield Answer.NO_CONTROLLER, f"{why}; the namespace has no workflow-controller of ours", cure
         return
-    yield Answer.NO_CONTROLLER, why, give(Work.of(case.workflow), case.instance_id)
+    work = Work.of(case.workflow)
+    work = replace(work, started=work.started or bool((case.workflow.get("status") or {}).get("phase")))
+    goal = Goal(namespace=case.workflow["metadata"]["namespace"], instance_id=case.instance_id)
+    paused = ((case.row or {}).get("spec") or {}).get("paused")
+    if not work.started and not paused and label in open_labels(goal, case.controllers):
+        if case.pods:
+            yield Answer.NO_CONTROLLER, f"{why}; {BEGUN}", give(replace(work, started=True), case.instance_id)
+            return
+        how = f"puts {case.instance_id} on it" if case.instance_id else "takes it off"
+        cure = "wait some seconds; if it lasts: metaoperator status"
+        yield Answer.UNSWEPT, f"{why}; the operator {how} as soon as the controller here is ready", cure
+        return
+    yield Answer.NO_CONTROLLER, why, give(work, case.instance_id)
 
 
 def _several(owners: Sequence[Controller]) -> _Found:

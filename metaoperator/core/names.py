@@ -157,6 +157,7 @@ class Reason(StrEnum):
     STAMPING_MISSING = "StampingMissing"
     NEIGHBOUR = "Neighbour"
     WORKFLOW_ORPHANED = "WorkflowOrphaned"
+    SCHEDULE_ORPHANED = "ScheduleOrphaned"
     WORKFLOW_PENDING = "WorkflowPending"
     # Leaving
     RETRYING = "Retrying"

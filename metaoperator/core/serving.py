@@ -73,6 +73,13 @@ def servers(namespace: str, label: str | None, controllers: Iterable[Controller]
     return tuple(sorted(each for each in controllers if each.alive and each.serves(namespace, wanted)))
 
 
+def claimants(namespace: str, label: str | None, controllers: Iterable[Controller]) -> tuple[Controller, ...]:
+    """Name the living controllers that act on what carries this label, and those of which it cannot be told."""
+    there = [each for each in controllers if each.alive]
+    doubtful = {each for each in there if not each.sure and each.sees in {"", namespace}}
+    return tuple(sorted({*servers(namespace, label, there), *doubtful}))
+
+
 def overlapping(mine: Controller, controllers: Collection[Controller]) -> tuple[Controller, ...]:
     """Name the living controllers that would act on the same Workflows as one of ours."""
     return tuple(each for each in servers(mine.sees, mine.instance_id or None, controllers) if each.ref != mine.ref)

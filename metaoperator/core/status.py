@@ -53,7 +53,8 @@ class Drain:
 class View:
     """All that one look at a namespace has to tell. A `remark` is told with a child that works and changes nothing.
 
-    `strays` tells of Workflows that wait in vain, `beside` who serves those without an instance ID.
+    `strays` tells of Workflows that wait in vain, `beside` who serves those without an instance ID. `unswept` ones are
+    about to get theirs from the operator, `swept` objects have got it.
     """
 
     generation: int
@@ -65,6 +66,8 @@ class View:
     overdue: int = 0
     orphaned: int = 0
     beside: str = ""
+    unswept: int = 0
+    swept: int = 0
     drain: Drain | None = None
     template: str = ""
     revision: str = ""
@@ -114,7 +117,13 @@ def workflow_controller(view: View, previous: Mapping[str, Any], *, now: datetim
         "inventory": sorted(view.inventory),
     }
     if view.work is not None:
-        seldom = {"unlabelled": view.work.unlabelled, "orphaned": view.orphaned, "overdue": view.overdue}
+        seldom = {
+            "unlabelled": view.work.unlabelled,
+            "unswept": view.unswept,
+            "swept": view.swept,
+            "orphaned": view.orphaned,
+            "overdue": view.overdue,
+        }
         counts = {"running": view.work.running, "pending": view.work.pending}
         status["workflows"] = counts | {key: count for key, count in seldom.items() if count}
     if view.drain is not None:

@@ -16,8 +16,8 @@ Entry = dict[str, Any]
 COMPARED = frozenset({"namespaces", "workflowcontrollers", "controllertemplates"})
 """What kopf watches and loses deletions of: the operator may list these every ten minutes, metadata only."""
 WATCHED = COMPARED | {
-    "configmaps", "deployments", "leases", "networkpolicies", "poddisruptionbudgets", "pods", "rolebindings",
-    "serviceaccounts", "services", "workflows",
+    "configmaps", "cronworkflows", "deployments", "leases", "networkpolicies", "poddisruptionbudgets", "pods",
+    "rolebindings", "serviceaccounts", "services", "workflows",
 }  # fmt: skip
 
 

@@ -55,6 +55,7 @@ BUILT_IN = (
     Kind(group="", version="v1", kind="ResourceQuota", plural="resourcequotas", status=True),
     Kind(group="", version="v1", kind="LimitRange", plural="limitranges"),
     Kind(group="", version="v1", kind="Secret", plural="secrets"),
+    Kind(group="", version="v1", kind="PersistentVolumeClaim", plural="persistentvolumeclaims", status=True),
     Kind(group="", version="v1", kind="Node", plural="nodes", namespaced=False, status=True),
     Kind(group="", version="v1", kind="Event", plural="events", create_on_put=True),
     Kind(group="events.k8s.io", version="v1", kind="Event", plural="events", create_on_put=True),

@@ -501,9 +501,11 @@ async def test_without_cronworkflows_an_opt_out_ends(world: World, server: FakeA
 
 
 async def test_a_settled_fleet_lists_and_writes_nothing_of_argos(world: World) -> None:
-    """Only who leaves is looked at: CronWorkflows are neither listed nor watched elsewhere."""
+    """CronWorkflows are watched as a whole, by their metadata; of single namespaces only who leaves is looked at."""
     async with operator(world):
         await served(world)
         cron(world, "a")
         await asyncio.sleep(4000)
-        assert [each for each in world.ours() if each.resource == "cronworkflows"] == []
+        crons = [each for each in world.ours() if each.resource == "cronworkflows"]
+        assert [each.verb for each in crons if each.verb != "watch"] == ["list"]
+        assert {each.namespace for each in crons} == {None}

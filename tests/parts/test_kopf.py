@@ -12,12 +12,12 @@ import aiohttp
 import kopf
 import pytest
 
-from metaoperator import handlers
+from metaoperator import handlers, unheard
 from metaoperator.cluster import Cluster
 from metaoperator.core import names
 from metaoperator.core.model import NAMESPACE, Ref
 from metaoperator.mirror import Mirror
-from metaoperator.operator import KOPF_RESTARTS, unheard
+from metaoperator.operator import KOPF_RESTARTS
 from tests.fake import FakeApiServer
 
 from . import processes
@@ -382,7 +382,7 @@ def test_a_watch_that_the_end_of_the_loop_cuts_off_is_no_fault(caplog: pytest.Lo
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
-        loop.set_exception_handler(unheard)
+        loop.set_exception_handler(unheard.answer)
         cut.append(watch())
         await anext(cut[0])
         loop.call_soon(lambda: 1 // 0)

@@ -79,21 +79,22 @@ async def test_ids_that_nobody_serves_are_told_once_for_each_workflow_and_forgot
         world.opt_in("team-a")
         await seen(world, "team-a", LEADING)
         submit(world, "team-a", "lost", "elsewhere")
-        submit(world, "team-a", "bare", None)
+        submit(world, "team-a", "begun", None)
+        world.phase("team-a", "begun", "Running")
         await world.until(lambda: counts(world, "team-a").get("orphaned") == 2, 90)
         assert world.condition("team-a", "OrphanedWorkflows") == ("True", "WorkflowOrphaned")
         assert "such as Workflow" in world.message("team-a", "OrphanedWorkflows")
         assert world.condition("team-a") == LEADING
         assert metric("metaoperator_workflows_orphaned", "team-a") == "2.0"
         events = {each["regarding"]["name"]: each for each in world.events("WorkflowOrphaned")}
-        assert sorted(events) == ["bare", "lost"]
+        assert sorted(events) == ["begun", "lost"]
         assert events["lost"]["regarding"]["kind"] == "Workflow"
         assert "instance ID 'elsewhere'" in events["lost"]["note"]
-        assert "controller-instanceid=team-a" in events["bare"]["note"]
+        assert "controller-instanceid=team-a" in events["begun"]["note"]
         before = len(world.writes())
         await asyncio.sleep(3700)
         assert len(world.writes()) == before
-        for name in ("lost", "bare"):
+        for name in ("lost", "begun"):
             patch = {"metadata": {"labels": {names.INSTANCE_ID_LABEL: "team-a"}}}
             world.server.patch("Workflow", "team-a", name, patch)
             world.phase("team-a", name, "Running")

@@ -444,3 +444,22 @@ def test_the_table_shows_what_others_serve_and_what_waits_in_vain(run: Run, serv
     (shown,) = json.loads(ran.out)
     assert (shown["UNLABELLED"], shown["IN VAIN"], shown["READY"]) == ("3", "5", "True")
     assert shown["MESSAGE"] == "so it is; Workflows wait in vain: such as Workflow w: nobody"
+
+
+def test_the_table_tells_how_many_wait_for_the_operator(run: Run, served: Served) -> None:
+    """Nobody serves them, and nobody has to do anything."""
+    child(served)
+    work = {"running": 0, "pending": 0, "unlabelled": 7, "unswept": 7}
+    served.patch_status({"workflows": work, "observedGeneration": 1})
+    (shown,) = json.loads(run("status", "-o", "json").out)
+    assert shown["MESSAGE"] == "so it is; 7 Workflows that nobody serves are about to get its instance ID"
+
+
+def test_a_workflow_that_the_operator_is_about_to_label_says_so(run: Run, served: Served) -> None:
+    """In place of a command that would do the same."""
+    child(served)
+    submit(served, "w")
+    ran = run("explain", "workflow", "team-a/w")
+    assert ran.code == 1
+    assert "Unswept:" in ran.out
+    assert "the operator puts team-a on it as soon as the controller here is ready" in ran.out

@@ -96,11 +96,36 @@ CASES: dict[str, tuple[Explanation, Answer, str, str]] = {
     ),
     "no ID, and nobody for that": (
         asked(label=None, controllers=(CHILD,)),
+        Answer.UNSWEPT,
+        "no instance ID, and no living controller serves that in this namespace; the operator puts team-a on it",
+        "metaoperator status",
+    ),
+    "no ID, and it was started": (
+        asked({"phase": "Running"}, label=None, controllers=(CHILD,)),
         Answer.NO_CONTROLLER,
         "no instance ID",
+        "bring its controller back",
+    ),
+    "an empty ID": (asked(label=""), Answer.UNSWEPT, "instance ID ''", "wait some seconds"),
+    "the fleet's ID": (asked(label="metaoperator"), Answer.UNSWEPT, "the operator puts team-a on it", "status"),
+    "an ID of before, where now there is none": (
+        asked(label="team-a", instance_id="", controllers=()),
+        Answer.UNSWEPT,
+        "the operator takes it off",
+        "status",
+    ),
+    "none, and somebody began it": (
+        asked(label="", pods=[CREATING]),
+        Answer.NO_CONTROLLER,
+        "the controller that began it",
+        "bring its controller back",
+    ),
+    "none, and the namespace holds still": (
+        asked(label="", row=row() | {"spec": {"paused": True}}),
+        Answer.NO_CONTROLLER,
+        "instance ID ''",
         f"{ID}=team-a",
     ),
-    "an empty ID": (asked(label=""), Answer.NO_CONTROLLER, "instance ID ''", f"{ID}=team-a"),
     "nobody at all": (
         asked(label=None, controllers=(), instance_id=None, row=None),
         Answer.NO_CONTROLLER,

@@ -200,7 +200,8 @@ def test_the_operator_never_writes_a_namespace_nor_sees_a_secret() -> None:
     assert granted["", "namespaces"] == READ
     assert granted["", "pods"] == READ | {"patch"}
     assert granted["argoproj.io", "workflows"] == READ | {"patch", "delete"}
-    assert granted["argoproj.io", "cronworkflows"] == {"get", "list", "patch"}
+    assert granted["argoproj.io", "cronworkflows"] == READ | {"patch"}
+    assert granted["argoproj.io", "workflowtasksets"] == granted["", "persistentvolumeclaims"] == {"list"}
     resources = {resource for _, resource in granted}
     assert not resources & {"secrets", "pods/exec", "roles", "clusterrolebindings", "serviceaccounts/token"}
 
