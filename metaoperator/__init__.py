@@ -21,6 +21,7 @@ The map, top to bottom; imports point down and `make arch` checks it:
 `preview`          the operator's next pass over a namespace, rehearsed: `diff`
 `pretence`         what a preview pretends to stand in the cluster
 `reconcile`        gather, decide, act for one name
+`wanted`           what a namespace should hold: its row, its ID, what is rendered
 `recent`           what was rendered last
 `sweep`            what exists gets its instance ID
 `broom`            its writes: one label on one version of one object
@@ -28,6 +29,7 @@ The map, top to bottom; imports point down and `make arch` checks it:
 `begun`            what some controller has begun
 `artifactgc`       pods that delete artifacts get the label that Argo forgets
 `row`              the WorkflowController of a namespace: made, filled in, held
+`adopt`            hand-made installs, read before they are taken over
 `templates`        ControllerTemplates: the set that one names, and its status
 `leave`            the way out: drained, then removed
 `drain`            a drain's steps: hands back, waits, deletes

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from metaoperator.cluster import Cluster
-from metaoperator.core import drift, immutable, names, ownership, plan
+from metaoperator.core import drift, immutable, names, ownership, plan, ties
 from metaoperator.core.drift import Answers
 from metaoperator.core.errors import Conflict, Gone, Invalid, Rejected, RetryableError
 from metaoperator.core.fights import REBIRTH_SECONDS, WRITES, Fights
@@ -79,7 +79,7 @@ class Actor:
         for step in plan_now() if outcome.wrote else steps:
             if step.ref.kind != DEPLOYMENT:
                 continue
-            if step.verb in {Verb.CREATE, Verb.REPLACE} and amiss:
+            if step.verb in {Verb.CREATE, Verb.REPLACE, Verb.ADOPT} and amiss:
                 step = _waits(step, amiss)  # noqa: PLW2901
             elif step.verb is Verb.APPLY and step.reason is not Reason.DRIFT and (other := _misconfigured(outcome)):
                 step = _waits(step, other, "changed")  # noqa: PLW2901
@@ -116,6 +116,8 @@ class Actor:
                 return await self._apply(step)
             case Verb.REPLACE:
                 return await self._replace(step)
+            case Verb.ADOPT:
+                return await self._adopt(step)
             case Verb.PRUNE:
                 await self._cluster.delete(step.ref, uid=step.uid, foreground=step.ref.kind == DEPLOYMENT)
                 self._ended(step.ref)
@@ -149,7 +151,7 @@ class Actor:
         if step.reason is not Reason.DRIFT:
             # Only what was edited is put right as far as it goes: a revision that is refused is not applied in part.
             try:
-                await self._force(step)
+                await self._force(await self._left_running(step))
             except Invalid as exc:
                 return _unchangeable(step, exc)
             self._fights.forget(step.ref)
@@ -167,6 +169,30 @@ class Actor:
             await self._force(step)
         self._fights.wrote(step.ref, step.uid, inputs, _now())
         return step
+
+    async def _adopt(self, step: Step) -> Step:
+        """Take an object over as it stands, then apply what is rendered; whoever begins here goes on by the second."""
+        assert step.taking is not None
+        self._fleet.learn(await self._cluster.merge(step.ref, step.taking))
+        return await self._apply(step)
+
+    async def _left_running(self, step: Step) -> Step:
+        """Leave the pods of a Deployment that was taken over, where the tie to its account is all that is new in them.
+
+        What is defaulted and what is no longer rendered only the API server knows, so it is asked. The fence that knows
+        pods by their tie is told which ReplicaSet makes them without.
+        """
+        if step.untied is None or step.ref.kind != DEPLOYMENT:
+            return step
+        sets = ties.replica_sets(step.untied, self._fleet.observe(step.ref.namespace, None).pods)
+        untied = replace(step, manifest=step.untied)
+        would, _ = await self._cluster.apply(_guarded(untied), force=True, dry_run=True)
+        live, account = await self._cluster.get(step.ref), await self._cluster.get(ties.account_of(step.untied))
+        if live is None or account is None or len(sets) != 1 or would["spec"]["template"] != live["spec"]["template"]:
+            return step
+        meta = {"uid": account["metadata"]["uid"], "annotations": {names.ADOPTED_ANNOTATION: min(sets)}}
+        self._fleet.learn(await self._cluster.merge(Ref.of(account), {"metadata": meta}))
+        return untied
 
     async def _settled(self, step: Step) -> bool:
         """Ask the API server whether an apply would change anything: it may say a field in other words."""
@@ -193,7 +219,7 @@ class Actor:
         found = immutable.change(step.manifest, live)
         if found is None:
             raise Conflict(f"{step.ref} was changed while we looked")
-        if not immutable.ours_to_replace(live, found):
+        if step.reason is not Reason.ADOPTED and not immutable.ours_to_replace(live, found):
             return plan.frozen(step.ref, step.uid, f"{found}, and somebody else made it what it is")
         await self._cluster.apply(immutable.successor(step.manifest), force=False, dry_run=True)
         runs_pods = immutable.runs_pods(step.manifest)

@@ -19,6 +19,7 @@ class Assumed:
     programs: Mapping[str, Program | TemplateError]
     fleet_values: Mapping[str, Any] | None = None
     values: Mapping[str, Any] | None = None
+    adopt: bool = False
 
 
 async def set_up(cluster: Rehearsal, live: Manifest, assumed: Assumed, *, ours: bool, own_namespace: str) -> list[str]:
@@ -63,13 +64,23 @@ async def _row(cluster: Rehearsal, namespace: Namespace, template: Manifest | No
         live, installed = await cluster.get(ref), True
     except Gone:
         live, installed = None, False
-    if live is None and (assumed.values is not None or not installed):
-        instance = "" if template is None else shard.instance_id(namespace.name, shard.policy(template))
+    if live is None and (assumed.values is not None or assumed.adopt or not installed):
+        # An install that is taken over brings its own.
+        new = template is not None and not assumed.adopt
+        instance = shard.instance_id(namespace.name, shard.policy(template)) if new and template is not None else ""
         live = _object(ref, {"instanceID": instance} if instance else {})
         cluster.pretend(live)
-    if live is not None and assumed.values is not None:
-        cluster.pretend({**live, "spec": {**(live.get("spec") or {}), "values": assumed.values}})
-        return ["the values of the namespace are those of --values"]
+    spec = {} if live is None else dict(live.get("spec") or {})
+    notes = []
+    if assumed.values is not None:
+        spec["values"] = assumed.values
+        notes.append("the values of the namespace are those of --values")
+    if assumed.adopt and spec.get("adopt") != "Adopt":
+        spec["adopt"] = "Adopt"
+        notes.append("spec.adopt is Adopt for --adopt")
+    if live is not None and notes:
+        cluster.pretend({**live, "spec": spec})
+        return notes
     return [] if installed else ["the kind WorkflowController is not installed yet (metaoperator preflight)"]
 
 

@@ -32,14 +32,21 @@ from metaoperator.surroundings import Surroundings
 AT_ONCE: Final = 8
 """So many namespaces are looked at together. Each asks for one thing at a time, so this is what an API server feels."""
 
-_WORDS: Final = {Verb.CREATE: "created", Verb.APPLY: "changed", Verb.PRUNE: "pruned", Verb.KEEP: "unchanged"}
+_WORDS: Final = {
+    Verb.CREATE: "created",
+    Verb.APPLY: "changed",
+    Verb.ADOPT: "adopted",
+    Verb.PRUNE: "pruned",
+    Verb.KEEP: "unchanged",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """What would become of one object.
 
-    `what` is created, changed, replaced, pruned or unchanged; or conflict, held, refused or unknown with a reason.
+    `what` is created, changed, replaced, adopted, pruned or unchanged; or conflict, held, refused or unknown with a
+    reason.
     """
 
     ref: Ref

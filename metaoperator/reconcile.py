@@ -12,10 +12,11 @@ from typing import Any, Final
 from prometheus_client import CollectorRegistry
 
 from metaoperator import cluster as kube
-from metaoperator import drain, publish, recent, templates
+from metaoperator import drain, publish
 from metaoperator.act import Actor
+from metaoperator.adopt import Adopter
 from metaoperator.core import health, names, optin, plan, shard
-from metaoperator.core.errors import Conflict, Fenced, NotLeading, Rejected, Stalled, TemplateError, ValuesError
+from metaoperator.core.errors import Conflict, Fenced, NotLeading, Stalled, TemplateError
 from metaoperator.core.ignore import Ignored
 from metaoperator.core.model import (
     CONTROLLER_TEMPLATE,
@@ -29,18 +30,17 @@ from metaoperator.core.names import Reason
 from metaoperator.core.outcome import Outcome
 from metaoperator.core.plan import Step, Verb
 from metaoperator.core.render import Program
-from metaoperator.core.shard import Policy
 from metaoperator.core.status import Note
 from metaoperator.fleet import Fleet, Observed
 from metaoperator.leave import Leaver
 from metaoperator.mirror import Mirror
-from metaoperator.recent import Recent
 from metaoperator.recorder import Recorder
 from metaoperator.row import Row
 from metaoperator.settings import Settings
 from metaoperator.strays import Strays
 from metaoperator.sweep import Sweep
 from metaoperator.templates import Templates
+from metaoperator.wanted import Wanted
 
 log = logging.getLogger(__name__)
 
@@ -73,11 +73,12 @@ class Reconciler:
         self._settings = settings
         self._wall_clock = wall_clock
         self._actor = actor or Actor(cluster, fleet)
-        self._recent = Recent()
         self._sweep = sweep or Sweep(cluster, mirror, fleet, recorder, lambda *_: None, registry=CollectorRegistry())
         self.templates = Templates(cluster, mirror, recorder, programs, wall_clock=wall_clock)
         self._publisher = publish.Publisher(cluster, mirror, recorder, wall_clock=wall_clock)
         self._row = Row(cluster, mirror, fleet)
+        self._adopter = Adopter(cluster, mirror, fleet)
+        self._wanted = Wanted(fleet, recorder, row=self._row, adopter=self._adopter, templates=self.templates)
         self.strays = Strays(fleet, recorder, patience=settings.pending_seconds, wall_clock=wall_clock)
         self._leaver = Leaver(
             cluster,
@@ -120,7 +121,7 @@ class Reconciler:
         self._row.forget(name)
         self.strays.forget(name)
         self._sweep.forget(name)
-        self._recent.forget(name)
+        self._wanted.forget(name)
 
     async def _refuse(self, name: str, raw: Manifest | None, message: str) -> float | None:
         self._sweep.forget(name)
@@ -139,7 +140,7 @@ class Reconciler:
 
     async def _serve(self, namespace: Namespace, template: str) -> float | None:
         found = await self._mirror.get(Ref(CONTROLLER_TEMPLATE, "", template))
-        wfc, instance = await self._ensured(namespace, None if found is None else shard.policy(found))
+        wfc, instance, refused = await self._wanted.ensure(namespace, None if found is None else shard.policy(found))
         known: dict[str, Any] = {"template": template, "instance_id": instance or ""}
         outcome = Outcome()
         desired: Desired | None = None
@@ -148,24 +149,17 @@ class Reconciler:
         paused = bool((wfc.get("spec") or {}).get("paused"))
         remark: Note | None = None
         try:
-            if found is None or instance is None:
-                raise Stalled(
-                    Reason.TEMPLATE_NOT_FOUND,
-                    f"no ControllerTemplate is named {template}: nothing is created, changed "
-                    f"or removed; correct the label {names.OPT_IN_LABEL} or create the ControllerTemplate",
-                )
-            child = self._fleet.observe(namespace.name, instance).rendered_for(namespace)
-            remark = self._fleet.around.check(namespace.name, instance, child=child)
-            desired, ignored = self._desired(namespace, found, wfc, instance)
-            await self._row.spec_found(namespace, wfc, desired)
+            if refused is not None:
+                raise refused
+            desired, ignored, remark = await self._wanted.of(namespace, template, found, wfc, instance)
         except Stalled as exc:
-            desired, stalled = None, Note(reason=exc.reason, message=exc.message)
+            stalled = Note(reason=exc.reason, message=exc.message)
         unseen: Note | None = None
         if desired is not None:
             desired, unseen = self._seen_kinds(desired)
         seen = self._fleet.observe(namespace.name, instance)
         if desired is not None and instance is not None and not paused:
-            outcome = await self._install(namespace, instance, desired, ignored, seen)
+            outcome = await self._install(namespace, wfc, instance, desired, ignored, seen)
             if outcome.wrote:
                 seen = self._fleet.observe(namespace.name, instance)
             await self._tell(wfc, outcome, desired)
@@ -210,8 +204,8 @@ class Reconciler:
             if stalled or outcome.held
             else RESYNC_SECONDS * (0.5 + random.random())
         )
-        refused = self._actor.refusals.due(namespace.name, asyncio.get_running_loop().time())
-        return min(each for each in (again, verdict.again, strays.again, refused, slow) if each is not None)
+        due = self._actor.refusals.due(namespace.name, asyncio.get_running_loop().time())
+        return min(each for each in (again, verdict.again, strays.again, due, slow) if each is not None)
 
     def _beside(self, namespace: Namespace, seen: Observed, remark: Note | None) -> Note | None:
         """Tell of what stands beside the child and fails, before what else there is to remark; it changes no READY."""
@@ -220,17 +214,6 @@ class Reconciler:
             return remark
         more = "" if remark is None else f"; {remark.message}"
         return Note(reason=found.reason, message=f"{found.message}{more}")
-
-    async def _ensured(self, namespace: Namespace, policy: Policy | None) -> tuple[Manifest, str | None]:
-        """Make sure of the row; when not even that may be, there is no status to tell it: an Event does."""
-        try:
-            return await self._row.ensure(namespace, policy)
-        except Rejected as exc:
-            meta = {"name": namespace.name, "uid": namespace.uid}
-            message = f"{publish.wfc_ref(namespace.name)}: {exc.told}"
-            about = {"apiVersion": "v1", "kind": "Namespace", "metadata": meta}
-            await self._recorder.tell(about, exc.reason, message, warning=True)
-            raise
 
     def _seen_kinds(self, desired: Desired) -> tuple[Desired, Note | None]:
         """Leave out documents of kinds that cannot be watched, and say so: what is not seen cannot be kept.
@@ -245,9 +228,19 @@ class Reconciler:
         return replace(desired, documents=seen), Note(reason=Reason.KIND_UNSEEN, message="; ".join(told.values()))
 
     async def _install(
-        self, namespace: Namespace, instance: str, desired: Desired, ignored: Sequence[Ignored], seen: Observed
+        self,
+        namespace: Namespace,
+        wfc: Manifest,
+        instance: str,
+        desired: Desired,
+        ignored: Sequence[Ignored],
+        seen: Observed,
     ) -> Outcome:
-        plan_now = functools.partial(self._plan, namespace, instance, desired, ignored)
+        try:
+            adoptions = await self._adopter.steps(namespace, wfc, desired, seen)
+        except Stalled as exc:
+            return Outcome(refused=[Note(reason=exc.reason, message=exc.message)])
+        plan_now = functools.partial(self._plan, namespace, instance, desired, ignored, adoptions)
         steps = plan_now(seen=seen)
         if any(step.verb is Verb.PRUNE and plan.is_child(step.ref) for step in steps):
             # A child goes like a child at an opt-out: not before the API server itself confirms that it is idle.
@@ -266,6 +259,7 @@ class Reconciler:
         instance: str,
         desired: Desired,
         ignored: Sequence[Ignored],
+        adoptions: Mapping[Ref, Step],
         *,
         seen: Observed | None = None,
         busy: bool = False,
@@ -279,33 +273,8 @@ class Reconciler:
             ignored=ignored,
             pods=seen.pods,
             work=busy or seen.work is None or seen.work.unfinished > 0,
+            adoptions=adoptions,
         )
-
-    def _desired(
-        self, namespace: Namespace, template: Manifest, wfc: Manifest, instance: str
-    ) -> tuple[Desired, tuple[Ignored, ...]]:
-        """Render what the namespace should hold, and find what of it is left to others.
-
-        `Stalled` when a person has to mend something first.
-        """
-        try:
-            program = self.templates.program(template)
-            desired = self._recent.desired(
-                namespace.name,
-                (program, namespace, instance, recent.spec_of(template), recent.spec_of(wfc)),
-                lambda: program.desired(
-                    namespace,
-                    shard.only_shard(instance),
-                    template_name=template["metadata"]["name"],
-                    fleet_values=template["spec"].get("values") or {},
-                    namespace_values=wfc["spec"].get("values") or {},
-                ),
-            )
-        except ValuesError as exc:
-            raise Stalled(Reason.VALUES_INVALID, str(exc)) from exc
-        except TemplateError as exc:
-            raise Stalled(Reason.TEMPLATE_INVALID, str(exc)) from exc
-        return desired, templates.ignored(template, program)
 
     async def _tell(self, wfc: Manifest, outcome: Outcome, desired: Desired) -> None:
         """One Event and one log line for each kind of thing that was done."""

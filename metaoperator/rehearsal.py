@@ -34,6 +34,7 @@ class Rehearsal(Cluster):
         self._stage: dict[Ref, Manifest] = {}
         self._by_value: set[Ref] = set()
         self._deleted: set[Ref] = set()
+        self._taken: set[Ref] = set()
         self.writes: dict[Ref, Write] = {}
         self.statuses: dict[Ref, Mapping[str, Any]] = {}
 
@@ -74,6 +75,11 @@ class Rehearsal(Cluster):
             meta = {key: value for key, value in manifest["metadata"].items() if key != "uid"}
             would, asked = await self._asked(immutable.successor({**manifest, "metadata": meta}), None, force=force)
             return {**would, "metadata": {**would["metadata"], "name": ref.name}}, asked
+        if ref in self._taken and before is not None:
+            # It becomes what is rendered, so the API server is asked what that is where nothing was before it.
+            meta = {key: value for key, value in manifest["metadata"].items() if key != "uid"}
+            would, asked = await self._asked(immutable.successor({**manifest, "metadata": meta}), None, force=force)
+            return overlay.became(would, before), asked
         if before is not None and manifest["metadata"].get("resourceVersion") not in {None, _version(before)}:
             raise Conflict(f"{ref} is there")
         if ref in self._by_value:
@@ -105,6 +111,8 @@ class Rehearsal(Cluster):
         if before is None:
             raise Gone(f"{ref} is not there")
         self._by_value.add(ref)
+        if "managedFields" in patch.get("metadata", {}):
+            self._taken.add(ref)
         return self._note(ref, before, overlay.merged(patch, before), asked=True)
 
     async def delete(self, ref: Ref, *, uid: str, foreground: bool = False) -> None:  # noqa: ARG002 - as in Cluster

@@ -27,11 +27,13 @@ class Row:
         """Drop what is remembered of one namespace."""
         self._paused.pop(namespace, None)
 
-    async def ensure(self, namespace: Namespace, policy: Policy | None) -> tuple[Manifest, str | None]:
+    async def ensure(
+        self, namespace: Namespace, policy: Policy | None, *, taken_over: str | None = None
+    ) -> tuple[Manifest, str | None]:
         """Make the WorkflowController, or fill in its instance ID; one that a person made does not get our mark.
 
-        The ID is what the object says, else that of the child that is there, else what the policy gives: empty for
-        none, `None` while nobody knows.
+        The ID is what the object says, else that of the child that is there, or of an install that is `taken_over`,
+        else what the policy gives: empty for none, `None` while nobody knows.
         """
         ref = publish.wfc_ref(namespace.name)
         live = await self._mirror.get(ref)
@@ -40,6 +42,8 @@ class Row:
         seen = self._fleet.observe(namespace.name, None)
         written = ((live or {}).get("spec") or {}).get("instanceID")
         instance = written or seen.rendered_for(namespace)
+        if instance is None:
+            instance = taken_over
         if instance is None and policy is not None:
             instance = shard.instance_id(namespace.name, policy)
         if live is not None and (written or not instance):

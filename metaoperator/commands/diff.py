@@ -24,6 +24,7 @@ from metaoperator.settings import Settings
 @options.templates
 @click.option("--fleet-values", type=options.FILE, help="Take these for the ControllerTemplate's spec.values.")
 @click.option("--values", type=options.FILE, help="Take these for the WorkflowController's spec.values.")
+@click.option("--adopt", is_flag=True, help="Show what taking over a hand-made install (spec.adopt) would change.")
 @options.operator_namespace
 @options.deny
 @click.option("-o", "--output", type=click.Choice(["diff", "json"]), default="diff", show_default=True)
@@ -35,6 +36,7 @@ def command(
     templates: Sequence[Path],
     fleet_values: Path | None,
     values: Path | None,
+    adopt: bool,
     operator_namespace: str,
     deny: Sequence[str],
     output: str,
@@ -52,6 +54,7 @@ def command(
         programs=sources.programs((sources.shipped(), *templates)),
         fleet_values=sources.values_file(fleet_values) if fleet_values else None,
         values=sources.values_file(values) if values else None,
+        adopt=adopt,
     )
     settings = Settings(kubeconfig=kubeconfig, namespace=operator_namespace, deny=frozenset(deny))
 

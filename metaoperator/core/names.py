@@ -26,6 +26,12 @@ minutes across container restarts: a child whose account was made anew is locked
 SPEC_LOST_ANNOTATION: Final = f"{GROUP}/spec-lost"
 """On a WorkflowController that the operator made anew while the child of a lost one went on: its values are unknown."""
 
+ADOPTED_ANNOTATION: Final = f"{GROUP}/adopted-replicaset"
+"""On a ServiceAccount that was taken over with pods that run on: their ReplicaSet; it needs no ACCOUNT_ANNOTATION."""
+
+LAST_APPLIED_ANNOTATION: Final = "kubectl.kubernetes.io/last-applied-configuration"
+"""By it `kubectl apply` deletes what it wrote before and does not find in its file."""
+
 INSTANCE_ID_ANNOTATION: Final = f"{GROUP}/instance-id"
 """On every object of a child: the instance ID that it was rendered for, empty for none."""
 INSTANCE_ID_POLICY_ANNOTATION: Final = f"{GROUP}/instance-id-policy"
@@ -153,6 +159,7 @@ class Reason(StrEnum):
     OPERATOR_FORBIDDEN = "OperatorForbidden"
     ARGO_CRDS_MISSING = "ArgoCRDsMissing"
     OVERLAP = "Overlap"
+    ADOPTION_REFUSED = "AdoptionRefused"
     # Beside others
     STAMPING_MISSING = "StampingMissing"
     NEIGHBOUR = "Neighbour"
@@ -173,6 +180,7 @@ class Reason(StrEnum):
     DRIFT = "Drift"
     CHANGED = "Changed"
     REPLACED = "Replaced"
+    ADOPTED = "Adopted"
     PRUNED = "Pruned"
     SETTLED = "Settled"
     LOADED = "Loaded"

@@ -12,7 +12,13 @@ from metaoperator.core.refusals import Refusal
 from metaoperator.core.status import Note
 
 _FOR_PEOPLE: Final = (Reason.CONFLICT, Reason.IMMUTABLE, Reason.DRIFT_FIGHT)
-_MENDED_FIRST: Final = (Reason.OPERATOR_FORBIDDEN, Reason.KIND_UNSEEN, Reason.QUOTA_EXCEEDED, Reason.REJECTED)
+_MENDED_FIRST: Final = (
+    Reason.ADOPTION_REFUSED,
+    Reason.OPERATOR_FORBIDDEN,
+    Reason.KIND_UNSEEN,
+    Reason.QUOTA_EXCEEDED,
+    Reason.REJECTED,
+)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -32,6 +32,28 @@ def merged(patch: Manifest, live: Manifest) -> dict[str, Any]:
     return {**over, "metadata": {**over["metadata"], "resourceVersion": next_version(live)}}
 
 
+def became(successor: Manifest, live: Manifest) -> dict[str, Any]:
+    """Write what an object that was taken over becomes: its successor, under its own identity.
+
+    Labels and annotations that others put on it stay, and so do those on its pods.
+    """
+    over: dict[str, Any] = {**successor, "metadata": _with_notes(successor["metadata"], live["metadata"])}
+    over["metadata"].get("annotations", {}).pop(names.LAST_APPLIED_ANNOTATION, None)
+    over["metadata"] |= {key: live["metadata"][key] for key in ("name", "uid") if key in live["metadata"]}
+    over["metadata"]["resourceVersion"] = next_version(live)
+    spec, before = over.get("spec") or {}, live.get("spec") or {}
+    if isinstance(spec.get("template"), Mapping) and isinstance(before.get("template"), Mapping):
+        template, old = spec["template"], before["template"]
+        notes = _with_notes(template.get("metadata") or {}, old.get("metadata") or {})
+        over["spec"] = {**spec, "template": {**template, "metadata": notes}}
+    return over
+
+
+def _with_notes(meta: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    notes = {key: {**(before.get(key) or {}), **(meta.get(key) or {})} for key in ("labels", "annotations")}
+    return {**meta, **{key: value for key, value in notes.items() if value}}
+
+
 def next_version(live: Manifest | None) -> str:
     """Count up: readers take the higher version for the newer object."""
     return str(int((live or {"metadata": {}})["metadata"].get("resourceVersion") or 0) + 1)

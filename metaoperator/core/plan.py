@@ -2,14 +2,15 @@
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Final
 
-from metaoperator.core import health, ignore, immutable, names, ownership
+from metaoperator.core import health, ignore, immutable, names, ownership, ties
 from metaoperator.core.drift import Answers, differences
 from metaoperator.core.ignore import Ignored
-from metaoperator.core.model import DEPLOYMENT, ROLE_BINDING, SERVICE_ACCOUNT, Manifest, Ref
+from metaoperator.core.model import DEPLOYMENT, ROLE_BINDING, Manifest, Ref
 from metaoperator.core.names import Reason
 from metaoperator.core.ownership import is_ours, rendered_digest
 
@@ -22,6 +23,7 @@ class Verb(StrEnum):
     CREATE = "create"
     APPLY = "apply"
     REPLACE = "replace"
+    ADOPT = "adopt"
     KEEP = "keep"
     PRUNE = "prune"
     HOLD = "hold"
@@ -31,8 +33,9 @@ class Verb(StrEnum):
 class Step:
     """One object and what to do with it.
 
-    `manifest` is there for create, apply and replace; `uid` for all that concerns an object which is there; `writers`
-    are the other managers that own what differs.
+    `manifest` is there for create, apply, replace and adopt; `uid` for all that concerns an object which is there;
+    `writers` are the other managers that own what differs; `taking` is the patch by which an object becomes ours as it
+    stands. `untied` is what is applied instead of `manifest` if that leaves pods which were taken over as they are.
     """
 
     verb: Verb
@@ -42,6 +45,8 @@ class Step:
     manifest: Manifest | None = None
     uid: str = ""
     writers: tuple[str, ...] = ()
+    taking: Manifest | None = None
+    untied: Manifest | None = None
 
 
 def build(
@@ -53,6 +58,7 @@ def build(
     ignored: Sequence[Ignored] = (),
     pods: Sequence[Manifest] = (),
     work: bool = False,
+    adoptions: Mapping[Ref, Step] = MappingProxyType({}),
 ) -> tuple[Step, ...]:
     """Plan one namespace: the desired documents in their order, then what to prune, sorted.
 
@@ -62,16 +68,20 @@ def build(
     a child rests on is pruned after it; a companion, such as an argo-server, goes at once. A workload is not made
     beside `pods` of its name that it would not select.
     """
-    accounts = {ref.name: live["metadata"]["uid"] for ref, live in observed.items() if ref.kind == SERVICE_ACCOUNT}
     steps = []
     for document in desired:
-        manifest, live = _tied(document, accounts), observed.get(Ref.of(document))
-        if live is None:
-            steps.append(_birth(manifest, pods))
-        elif not is_ours(live, namespace_uid):
-            steps.append(conflict(Ref.of(manifest), live))
+        manifest, live = ties.tied(document, observed), observed.get(ref := Ref.of(document))
+        if live is not None and is_ours(live, namespace_uid):
+            if ties.run_on(document, live, observed, pods):
+                manifest = document
+            step = _step(manifest, live, answers, ignored)
+            just_taken = step.verb is Verb.APPLY and not rendered_digest(live)
+            steps.append(replace(step, untied=document) if just_taken else step)
+        elif ref in adoptions:
+            found = adoptions[ref]
+            steps.append(found if found.verb is Verb.HOLD else replace(found, manifest=manifest, untied=document))
         else:
-            steps.append(_step(manifest, live, answers, ignored))
+            steps.append(_birth(manifest, pods) if live is None else conflict(ref, live))
     wanted = {step.ref for step in steps}
     gone = [(ref, live) for ref, live in sorted(observed.items()) if ref not in wanted and is_ours(live, namespace_uid)]
     workloads = [str(ref) for ref, _ in gone if is_child(ref)]
@@ -94,22 +104,6 @@ def build(
 def is_child(ref: Ref) -> bool:
     """Tell whether this is a Deployment that serves Workflows: by the names that the fences know."""
     return ref.kind == DEPLOYMENT and _CHILD.fullmatch(ref.name) is not None
-
-
-def _tied(manifest: Manifest, accounts: Mapping[str, str]) -> Manifest:
-    if Ref.of(manifest).kind != DEPLOYMENT:
-        return manifest
-    spec: Mapping[str, Any] = manifest.get("spec") or {}
-    template: Mapping[str, Any] = spec.get("template") or {}
-    uid = accounts.get((template.get("spec") or {}).get("serviceAccountName", "default"))
-    if uid is None:
-        return manifest
-    meta: Mapping[str, Any] = template.get("metadata") or {}
-    annotations = {**(meta.get("annotations") or {}), names.ACCOUNT_ANNOTATION: uid}
-    return {
-        **manifest,
-        "spec": {**spec, "template": {**template, "metadata": {**meta, "annotations": annotations}}},
-    }
 
 
 def _birth(manifest: Manifest, pods: Sequence[Manifest]) -> Step:
@@ -141,15 +135,15 @@ def _step(manifest: Manifest, live: Manifest, answers: Answers, ignored: Sequenc
     apart = sorted(differences(left, live), key=lambda item: item[0])
     if not apart or answers.get(ref) == (rendered_digest(manifest), repr(apart)):
         return Step(verb=Verb.KEEP, ref=ref, reason=Reason.SETTLED, uid=uid)
-    paths = [path for path, _ in apart if not path.endswith(names.RENDERED_ANNOTATION)]
+    differing = [path for path, _ in apart if not path.endswith(names.RENDERED_ANNOTATION)]
     return Step(
         verb=Verb.APPLY,
         ref=ref,
         reason=Reason.CHANGED if changed else Reason.DRIFT,
-        message=f"{ref}: {', '.join(paths[:5]) or 'fields no longer rendered'}{' …' if len(paths) > 5 else ''}",
+        message=f"{ref}: {', '.join(differing[:5]) or 'fields no longer rendered'}{' …' if len(differing) > 5 else ''}",
         manifest=left,
         uid=uid,
-        writers=() if changed else ownership.writers(manifest, live, paths),
+        writers=() if changed else ownership.writers(manifest, live, differing),
     )
 
 
@@ -187,7 +181,9 @@ def conflict(ref: Ref, live: Manifest) -> Step:
         ref=ref,
         reason=Reason.CONFLICT,
         message=f"{ref} exists and does not carry our mark (written by {', '.join(managers) or 'somebody else'}): "
-        "it is left as it is; rename or delete it, and ours is installed within two minutes",
+        "it is left as it is; rename or delete it, and ours is installed within two minutes; or, if it is part of a "
+        "workflow-controller's hand-made install, have all of that taken over by spec.adopt: Adopt in the "
+        f"WorkflowController (metaoperator diff --adopt {ref.namespace} shows what that would change)",
     )
 
 

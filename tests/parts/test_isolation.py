@@ -466,7 +466,7 @@ async def test_unknown_fields_in_a_spec_are_dropped_or_kept_and_never_in_the_way
         await world.until(lambda: world.ready("team-a"), 10)
         live = world.wfc("team-a")
         assert live is not None
-        assert set(live["spec"]) == {"values", "instanceID", "paused"}
+        assert set(live["spec"]) == {"values", "instanceID", "paused", "adopt"}
 
 
 async def test_huge_values_in_a_template_are_its_namespaces_own(world: World, server: FakeApiServer) -> None:

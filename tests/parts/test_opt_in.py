@@ -369,7 +369,7 @@ async def test_a_workflow_controller_made_by_a_person_is_filled_in_and_served(wo
         await world.until(lambda: world.ready("team-a"))
     wfc = world.wfc("team-a")
     assert wfc is not None
-    assert wfc["spec"] == {**spec, "instanceID": "team-a", "paused": False}
+    assert wfc["spec"] == {**spec, "instanceID": "team-a", "paused": False, "adopt": "Never"}
     assert names.MANAGED_BY_LABEL not in wfc["metadata"].get("labels", {})
 
 

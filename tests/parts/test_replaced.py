@@ -231,7 +231,7 @@ async def test_a_replacement_that_was_cut_off_anywhere_resumes(
             number += 1
             wanted = "2" if wanted == "1" else "1"
             await asyncio.sleep(5)
-            died = _dies_at(replica, number, sent=sent)
+            died = dies_at(replica, number, sent=sent)
             world.spec("team-a", values={"version": wanted})
             await world.until(lambda: died.is_set() or version(server) == wanted, 60)  # noqa: B023
             killed = died.is_set()
@@ -291,7 +291,7 @@ async def test_nobodys_edit_makes_us_replace(world: World, server: FakeApiServer
         await world.until(lambda: world.ready("team-a"), 10)
 
 
-def _dies_at(replica: Replica, number: int, *, sent: bool) -> asyncio.Event:
+def dies_at(replica: Replica, number: int, *, sent: bool) -> asyncio.Event:
     """End the process at its n-th request about the objects of a child, before it is sent or once it is answered."""
     real, died = replica.operator._cluster._send, asyncio.Event()
     count = 0
@@ -304,11 +304,12 @@ def _dies_at(replica: Replica, number: int, *, sent: bool) -> asyncio.Event:
         if died.is_set() or (last and not sent):
             died.set()
             raise RetryableError("this process was killed")
-        answer = await real(method, path, query, *more)
-        if died.is_set() or last:
-            died.set()
-            raise RetryableError("this process was killed")
-        return answer
+        try:
+            return await real(method, path, query, *more)
+        finally:  # a "not there" is an answer as well
+            if died.is_set() or last:
+                died.set()
+                raise RetryableError("this process was killed")
 
     replica.operator._cluster._send = send  # type: ignore[method-assign]
     return died

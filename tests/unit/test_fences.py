@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from metaoperator.core import names, shard, strictyaml
+from metaoperator.core import names, shard, strictyaml, trial
 
 ROOT = Path(__file__).parents[2]
 FLEET = ROOT / "manifests" / "fleet"
@@ -81,6 +81,7 @@ def test_labels_annotations_and_accounts_are_those_of_the_code(name: str) -> Non
         names.MANAGED_BY_LABEL,
         names.NAMESPACE_UID_ANNOTATION,
         names.ACCOUNT_ANNOTATION,
+        names.ADOPTED_ANNOTATION,
         names.INSTANCE_ID_LABEL,
         names.COMPLETED_LABEL,
         names.COMPONENT_LABEL,
@@ -184,8 +185,25 @@ def test_whoever_may_write_values_may_write_nothing_else() -> None:
     free = set(re.findall(r"'(\w+)'", expressions(POLICIES["metaoperator-platform-fields"])["free"]))
     assert free == {"values"}
     assert free < set(fields)
-    # A default other than false would count as something that its creator asked for.
-    assert {field["default"] for field in fields.values() if "default" in field} <= {False}
+    # A default that the policy does not know would count as something that its creator asked for.
+    defaults = {field["default"] for field in fields.values() if "default" in field}
+    assert defaults == {False, "Never"}
+    assert text("metaoperator-platform-fields").count("in [dyn(false), dyn('Never')])") == 2
+
+
+def test_the_operator_may_take_over_what_the_shipped_set_calls_so() -> None:
+    """Every name that is rendered, and no other; a ServiceAccount, which pods may run under, is never deleted."""
+    variables = expressions(POLICIES["metaoperator-operator-writes"])
+    (pattern,) = re.findall(r"matches\('([^']+)'\)", variables["takesOver"])
+    files = [ROOT / "tests" / "golden" / name / "expected.yaml" for name in ("everything-server", "with-server")]
+    rendered = [each for path in files for each in strictyaml.documents(path.read_text())]
+    assert len(rendered) > 20
+    for each in rendered:
+        assert re.search(pattern, each["metadata"]["name"]), each["metadata"]["name"]
+    for name in ("argo", "nginx", "my-workflow-controller", "workflow-controllers"):
+        assert not re.search(pattern, name)
+    assert "serviceaccounts" not in variables["takesOver"]
+    assert trial.UID in variables["takesOver"]
 
 
 def test_the_roles_that_the_operator_may_bind_are_those_that_its_fence_lets_through() -> None:
