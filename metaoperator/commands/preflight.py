@@ -9,7 +9,7 @@ import click
 
 from metaoperator import bundle, sources
 from metaoperator.commands import asking, options, tables, telling
-from metaoperator.preflight import argo, home, images, installed, neighbours, rows, server, spaces
+from metaoperator.preflight import argo, home, ids, images, installed, neighbours, rows, server, spaces
 from metaoperator.preflight.rows import Result, Row
 from metaoperator.pretence import Assumed
 from metaoperator.rehearsal import Rehearsal
@@ -75,6 +75,7 @@ async def checked(cluster: Rehearsal, namespaces: Sequence[str], assumed: Assume
         (home.CHECK, lambda: home.of(cluster, settings.namespace)),
         ("operator's permissions", lambda: installed.permissions(cluster, programs, settings.namespace)),
         ("ControllerTemplates", lambda: installed.templates(cluster, programs)),
+        (ids.CHECK, lambda: ids.of(cluster)),
         (argo.CHECK, lambda: argo.of(cluster, assumed)),
         ("other controllers", lambda: neighbours.of(cluster, namespaces)),
         ("images", lambda: images.of(cluster, assumed)),

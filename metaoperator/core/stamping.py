@@ -1,13 +1,17 @@
 """What admission puts on new Workflows, held against the instance ID that a namespace's child serves."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from metaoperator.core import shard
 from metaoperator.core.names import Reason
 from metaoperator.core.shard import Policy
 from metaoperator.core.status import Note
 
-_COMPONENTS = "manifests/components"
+_HOME = "manifests/components"
+COMPONENTS: Final = {Policy.FLEET: f"{_HOME}/instance-id-fleet", Policy.NONE: f"{_HOME}/instance-id-none"}
+"""What installs the stamping that fits a policy; the bundle as it is fits the first one."""
+_PINNED: Final = f"{_HOME}/instance-id-pinned"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +60,9 @@ def _named(instance: str) -> str:
 
 def _cure(namespace: str, instance: str) -> str:
     if not instance:
-        return f"take the stamping policy away ({_COMPONENTS}/instance-id-none)"
+        return f"take the stamping policy away ({COMPONENTS[Policy.NONE]})"
     if instance == namespace:
-        return f"install manifests/fleet as it is, or, for IDs of their own, with {_COMPONENTS}/instance-id-pinned"
+        return f"install manifests/fleet as it is, or, for IDs of their own, with {_PINNED}"
     if instance == shard.instance_id(namespace, Policy.FLEET):
-        return f"install the bundle with {_COMPONENTS}/instance-id-fleet"
-    return f"install the bundle with {_COMPONENTS}/instance-id-pinned, or leave spec.instanceID out"
+        return f"install the bundle with {COMPONENTS[Policy.FLEET]}"
+    return f"install the bundle with {_PINNED}, or leave spec.instanceID out"

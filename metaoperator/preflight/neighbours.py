@@ -6,6 +6,7 @@ from metaoperator import foreigners
 from metaoperator.cluster import Cluster
 from metaoperator.core import names
 from metaoperator.core.foreign import Foreign
+from metaoperator.core.model import DEPLOYMENT, Ref
 from metaoperator.preflight.rows import Result, Row
 
 CHECK = "other controllers"
@@ -28,6 +29,10 @@ def _judge(found: Foreign, wanted: Collection[str]) -> list[Row]:
     if found.unsure:
         what = f"{name} {where}; its instance ID cannot be read: {found.unsure}"
         return [Row(check=CHECK, result=Result.UNKNOWN, what=what, cure="compare it with the namespaces' names")]
+    if found.ref == Ref(DEPLOYMENT, found.sees, names.WORKFLOW_CONTROLLER):
+        what = f"{name} {where} with instance ID {instance or '(none)'}, under the name that a child has"
+        cure = f"take it over by spec.adopt (metaoperator diff --adopt {found.sees} shows what changes), or remove it"
+        return [Row(check=CHECK, result=Result.WARNING, what=what, cure=cure)]
     if instance in {*([found.sees] if found.sees else wanted), names.FLEET_INSTANCE_ID}:
         what = f"{name} {where} with instance ID {instance}, which is a child's: none would be installed beside it"
         return [Row(check=CHECK, result=Result.MISSING, what=what, cure="give it another one, or remove it")]

@@ -14,7 +14,7 @@ from metaoperator.settings import Settings
 _SECRET = Kind("v1", "Secret")
 _PRIORITY = Kind("scheduling.k8s.io/v1", "PriorityClass")
 _CURES: Mapping[str, str] = {
-    "conflict": "rename or delete what stands there",
+    "conflict": "rename or delete what stands there, or take a hand-made install over whole: spec.adopt",
     "refused": "mend what the API server names: a quota, a LimitRange, a policy",
 }
 

@@ -106,6 +106,7 @@ async def test_a_cluster_that_has_everything_lacks_nothing(whole: World) -> None
         "operator bundle",
         "operator's permissions",
         "ControllerTemplates",
+        "instance IDs",
         "other controllers",
         "images",
         "namespace team-a",
@@ -150,6 +151,15 @@ def _component(world: World, name: str) -> None:
                 )
 
 
+def _pinned(world: World) -> None:
+    """Apply what the component adds."""
+    meta = {"name": names.STAMPING_PINNED}
+    for kind in ("MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"):
+        world.server.create(
+            {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": meta, "spec": {}}
+        )
+
+
 # Each lack alone
 
 
@@ -187,7 +197,7 @@ def _rules(world: World) -> None:
 
 
 def _controller(
-    namespace: str, *args: str, config: dict[str, str] | None = None, replicas: int = 1
+    namespace: str, *args: str, config: dict[str, str] | None = None, replicas: int = 1, name: str = "argo"
 ) -> Callable[[World], None]:
     def do(world: World) -> None:
         if world.server.get("Namespace", None, namespace) is None:
@@ -203,7 +213,7 @@ def _controller(
         }
         pod = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
         spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": pod}
-        world.make("Deployment", namespace, "argo", api=APPS, spec=spec)
+        world.make("Deployment", namespace, name, api=APPS, spec=spec)
 
     return do
 
@@ -320,6 +330,41 @@ LACKS: dict[str, Lack] = {
         "ControllerTemplates",
         'default: values.log.level: "loud" is not one of',
     ),
+    "IDs of the fleet, and a policy that stamps namespaces": Lack(
+        _template({"instanceIDPolicy": "Fleet"}),
+        "instance IDs",
+        "default: instanceIDPolicy is Fleet, but metaoperator-instance-id stamps as for PerNamespace: no",
+    ),
+    "IDs of namespaces, and a policy that stamps the fleet's": Lack(
+        lambda world: _component(world, "instance-id-fleet"),
+        "instance IDs",
+        "default: instanceIDPolicy is PerNamespace, but metaoperator-instance-id stamps as for Fleet: no",
+    ),
+    "no IDs, and a policy that stamps": Lack(
+        _template({"instanceIDPolicy": "None"}),
+        "instance IDs",
+        "default: instanceIDPolicy is None, but metaoperator-instance-id stamps as for PerNamespace: no",
+    ),
+    "IDs that nothing stamps": Lack(
+        _drop("MutatingAdmissionPolicy", "metaoperator-instance-id"),
+        "instance IDs",
+        "default: instanceIDPolicy is PerNamespace, and MutatingAdmissionPolicy metaoperator-instance-id not there",
+    ),
+    "IDs of their own": Lack(
+        lambda world: (_template({"instanceIDPolicy": "Fleet"})(world), _pinned(world)),
+        "instance IDs",
+        "default: instanceIDPolicy Fleet, and Workflows are stamped as its WorkflowController says",
+        Result.OK,
+    ),
+    "no IDs, and nothing that stamps": Lack(
+        lambda world: (
+            _template({"instanceIDPolicy": "None"})(world),
+            _drop("MutatingAdmissionPolicy", "metaoperator-instance-id")(world),
+        ),
+        "instance IDs",
+        "default: instanceIDPolicy None, and Workflows are stamped with none",
+        Result.OK,
+    ),
     "a set that is not there": Lack(
         _template({"source": {"directory": "gold"}}),
         "ControllerTemplates",
@@ -335,6 +380,12 @@ LACKS: dict[str, Lack] = {
         _controller("team-a", "--namespaced", config={"config": "instanceID: team-a\n"}),
         "other controllers",
         "Deployment/team-a/argo serves namespace team-a with instance ID team-a, which is a child's",
+    ),
+    "a controller under the name of a child": Lack(
+        _controller("team-a", "--namespaced", config={"config": "instanceID: team-a\n"}, name="workflow-controller"),
+        "other controllers",
+        "Deployment/team-a/workflow-controller serves namespace team-a with instance ID team-a, under the name that",
+        Result.WARNING,
     ),
     "a controller in the namespace, scaled to 0": Lack(
         _controller("team-a", "--namespaced", config={"config": "instanceID: team-a\n"}, replicas=0),
@@ -392,7 +443,7 @@ async def test_a_lack_is_told_with_its_cure(whole: World, case: str) -> None:
     assert [row.result for row in found] == [lack.result], "\n".join(map(str, rows))
     others = {row.check for row in rows if row.result is Result.MISSING} - {lack.check}
     # What rests on it may be missing too; nothing that has nothing to do with it is.
-    assert others <= {"namespace team-a", "fleet bundle", "operator bundle", "operator's permissions"}
+    assert others <= {"namespace team-a", "instance IDs", "fleet bundle", "operator bundle", "operator's permissions"}
     if lack.result is Result.MISSING and "Terminating" not in lack.what:
         assert all(row.cure for row in found) or lack.check == "ControllerTemplates"
 
@@ -454,6 +505,7 @@ async def test_who_may_do_nothing_is_told_what_is_not_known(whole: World, server
         "operator's namespace",
         "operator's permissions",
         "ControllerTemplates",
+        "instance IDs",
         "other controllers",
         "images",
         "namespace team-a",
