@@ -1,21 +1,23 @@
 """`metaoperator env`: what the Argo CLI needs to speak to one namespace's controller, or to its argo-server."""
 
+import contextlib
 import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import click
 
-from metaoperator.cluster import Cluster
+from metaoperator.cluster import Cluster, Selection
 from metaoperator.commands import asking, options, telling
 from metaoperator.core import names, shard
-from metaoperator.core.errors import ConfigError
+from metaoperator.core.errors import ConfigError, Rejected
 from metaoperator.core.model import DEPLOYMENT, WORKFLOW_CONTROLLER, Manifest, Ref
 
 _PORT: Final = 2746
 # By the CLI itself and before the server is named: ARGO_SERVER stands for its flag --server too, the address of
 # Kubernetes, and then it finds no token in the kubeconfig. Where that has none, what was set stays.
 _AUTH: Final = '"$(env -u ARGO_TOKEN -u ARGO_SERVER argo auth token || printf %s "$ARGO_TOKEN")"'
+_CERTIFICATE: Final = "--tls-certificate-secret-name="
 _HELP: Final = """\
 Print what the Argo CLI needs for NAMESPACE: eval "$(metaoperator env NAMESPACE)".
 
@@ -26,7 +28,8 @@ ARGO_INSTANCEID  its instance ID. The CLI without one still submits, for admissi
                  ControllerTemplate's instanceIDPolicy is None.
 ARGO_SERVER      unset, and ARGO_TOKEN too: the CLI asks Kubernetes itself
 
-With --server the ID is the server's own, and the CLI refuses to be told one:
+With --server the ID is the server's own, and the CLI refuses to be told one. It is the namespace's own server, or
+else one of all namespaces with this instance ID (manifests/components/argo-server-fleet):
 
 \b
 ARGO_SERVER                host and port of the argo-server; ARGO_INSTANCEID is unset
@@ -59,12 +62,11 @@ def command(*, namespace: str, server: bool, at: str | None, kubeconfig: str | N
 
     async def found(cluster: Cluster) -> tuple[str | None, Manifest | None]:
         wfc = await cluster.get(Ref(WORKFLOW_CONTROLLER, namespace, names.WORKFLOW_CONTROLLER))
-        deployment = await cluster.get(Ref(DEPLOYMENT, namespace, names.ARGO_SERVER)) if server else None
         instance = None if wfc is None else (wfc.get("spec") or {}).get("instanceID")
         if wfc is not None and not instance:  # it has none, or is not there yet: the child tells
             child = await cluster.get(Ref(DEPLOYMENT, namespace, names.WORKFLOW_CONTROLLER))
             instance = None if child is None else shard.recorded(child)
-        return instance, deployment
+        return instance, await _server(cluster, namespace, instance or "") if server else None
 
     instance, deployment = asking.reading(kubeconfig, found)
     if instance is None:
@@ -80,17 +82,40 @@ def command(*, namespace: str, server: bool, at: str | None, kubeconfig: str | N
         # which it is not: it begins with "Bearer".
         mine = _export("ARGO_INSTANCEID", instance) if instance else "unset ARGO_INSTANCEID"
         lines = [mine, "unset ARGO_SERVER ARGO_TOKEN"]
+    elif deployment is None and at is not None:
+        # Somebody knows of it, and may not see Deployments elsewhere.
+        click.echo(
+            "note: no argo-server can be seen: taken for one with TLS and a certificate to be verified", err=True
+        )
+        lines = list(_through(at, (f"{_CERTIFICATE}of-its-own",)))
     elif deployment is None:
         click.echo(
-            f"error: namespace {namespace} has no argo-server: set the value server.enabled in its ControllerTemplate",
+            f"error: namespace {namespace} has no argo-server, and none of all namespaces with its instance ID can be "
+            "seen: set the value server.enabled in its ControllerTemplate, or say where one is (--at)",
             err=True,
         )
         return telling.NO
     else:
-        lines = list(_through(at or f"{names.ARGO_SERVER}.{namespace}.svc:{_PORT}", _arguments(deployment)))
+        service = f"{names.ARGO_SERVER}.{deployment['metadata']['namespace']}.svc:{_PORT}"
+        lines = list(_through(at or service, _arguments(deployment)))
     # Quoted, because what is printed here is run by a shell.
     click.echo("\n".join([_export("ARGO_NAMESPACE", namespace), *lines]))
     return 0
+
+
+async def _server(cluster: Cluster, namespace: str, instance: str) -> Manifest | None:
+    """Find the namespace's own, or else one that shows all namespaces of its ID; somebody may see only the former."""
+    own = await cluster.get(Ref(DEPLOYMENT, namespace, names.ARGO_SERVER))
+    if own is not None or not instance:
+        return own
+    ours = f"app.kubernetes.io/name={names.ARGO_SERVER},{names.MANAGED_BY_LABEL}={names.MANAGED_BY}"
+    with contextlib.suppress(Rejected):
+        async for page in cluster.list_pages(Selection(kind=DEPLOYMENT, label_selector=ours)):
+            found: Sequence[Manifest] = page["items"]
+            for each in found:
+                if "--namespaced" not in _arguments(each) and shard.recorded(each) == instance:
+                    return each
+    return None
 
 
 def _through(server: str, arguments: Sequence[str]) -> Iterator[str]:
@@ -98,7 +123,7 @@ def _through(server: str, arguments: Sequence[str]) -> Iterator[str]:
     yield f"export ARGO_TOKEN={_AUTH}"
     yield _export("ARGO_SERVER", server)
     secure = "--secure=false" not in arguments
-    known = any(each.startswith("--tls-certificate-secret-name=") for each in arguments)
+    known = any(each.startswith(_CERTIFICATE) for each in arguments)
     yield _export("ARGO_SECURE", str(secure).lower())
     yield _export("ARGO_INSECURE_SKIP_VERIFY", str(secure and not known).lower())
 

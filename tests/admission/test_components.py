@@ -13,7 +13,14 @@ from tests.e2e.workflows import one_step
 from .test_stamping import JSON_PATCH, MERGE, NS, _fired
 from .world import World, id_of, spec_of
 
-COMPONENTS = ("instance-id-fleet", "instance-id-none", "instance-id-pinned", "started-guard", "kubernetes-1.34")
+COMPONENTS = (
+    "instance-id-fleet",
+    "instance-id-none",
+    "instance-id-pinned",
+    "started-guard",
+    "kubernetes-1.34",
+    "argo-server-fleet",
+)
 MAP = "MutatingAdmissionPolicy"
 
 
@@ -37,13 +44,21 @@ def test_components_change_nothing_but_what_they_are_about(world: World) -> None
     pinned = {(MAP, names.STAMPING_PINNED), (f"{MAP}Binding", names.STAMPING_PINNED)}
     guard = {(f"ValidatingAdmissionPolicy{each}", names.INSTANCE_ID_STARTED) for each in ("", "Binding")}
     assert gone == {each: stamping if each == "instance-id-none" else set() for each in COMPONENTS}
-    assert new == {each: set() for each in COMPONENTS} | {"instance-id-pinned": pinned, "started-guard": guard}
+    server = {
+        ("Namespace", names.ARGO_SERVER),
+        ("ControllerTemplate", names.ARGO_SERVER),
+        ("ClusterRole", "metaoperator-argo-server-fleet-v1"),
+        ("ClusterRoleBinding", "metaoperator-argo-server-fleet"),
+    }
+    more = {"instance-id-pinned": pinned, "started-guard": guard, "argo-server-fleet": server}
+    assert new == {each: more.get(each, set()) for each in COMPONENTS}
     assert changed == {
         "instance-id-fleet": {(MAP, names.STAMPING_POLICY)},
         "instance-id-none": set(),
         "instance-id-pinned": {("ValidatingAdmissionPolicy", "metaoperator-operator-workflows")},
         "started-guard": set(),
         "kubernetes-1.34": stamping,
+        "argo-server-fleet": set(),
     }
 
 

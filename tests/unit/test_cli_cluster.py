@@ -175,8 +175,55 @@ def test_a_namespace_without_an_argo_server_says_how_to_have_one(run: Run, serve
     ran = run("env", "team-a", "--server")
     assert (ran.code, ran.out) == (1, "")
     assert ran.err == (
-        "error: namespace team-a has no argo-server: set the value server.enabled in its ControllerTemplate\n"
+        "error: namespace team-a has no argo-server, and none of all namespaces with its instance ID can be seen: set "
+        "the value server.enabled in its ControllerTemplate, or say where one is (--at)\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("where", "recorded", "more"),
+    [("argo-server", "metaoperator", ()), ("team-b", "metaoperator", ("--namespaced",)), ("argo-server", "team-b", ())],
+    ids=["of the fleet", "of another namespace", "of another ID"],
+)
+def test_a_server_of_all_namespaces_with_its_id_is_a_namespaces_too(
+    run: Run, served: Served, where: str, recorded: str, more: tuple[str, ...]
+) -> None:
+    """Found by what it is told; one that shows only its own namespace, or another ID, shows nothing of this one."""
+    served.namespace("team-a")
+    served.namespace(where)
+    served.create("WorkflowController", "team-a", names.WORKFLOW_CONTROLLER, spec={"instanceID": "metaoperator"})
+    labels = {"app.kubernetes.io/name": names.ARGO_SERVER, names.MANAGED_BY_LABEL: names.MANAGED_BY}
+    container = {"name": names.ARGO_SERVER, "image": "i", "args": ["server", *more]}
+    served.object(
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {
+                "name": names.ARGO_SERVER,
+                "namespace": where,
+                "labels": labels,
+                "annotations": {names.INSTANCE_ID_ANNOTATION: recorded},
+            },
+            "spec": {"template": {"spec": {"containers": [container]}}},
+        }
+    )
+    ran = run("env", "team-a", "--server")
+    if (recorded, more) == ("metaoperator", ()):
+        assert (ran.code, ran.err) == (0, "")
+        assert "export ARGO_NAMESPACE=team-a\n" in ran.out
+        assert "export ARGO_SERVER=argo-server.argo-server.svc:2746\n" in ran.out
+    else:
+        assert (ran.code, ran.out) == (1, "")
+
+
+def test_a_server_that_cannot_be_seen_is_taken_for_one_to_be_verified(run: Run, served: Served) -> None:
+    """Who was told where it is need not be let to read Deployments elsewhere."""
+    served.namespace("team-a")
+    served.create("WorkflowController", "team-a", names.WORKFLOW_CONTROLLER, spec={"instanceID": "team-a"})
+    ran = run("env", "team-a", "--at", "argo.example:443")
+    assert ran.code == 0
+    assert ran.err.startswith("note: no argo-server can be seen")
+    assert "export ARGO_SECURE=true\nexport ARGO_INSECURE_SKIP_VERIFY=false\n" in ran.out
 
 
 @pytest.mark.parametrize("at", ["https://argo.example", "argo.example", ":2746", "argo.example:", "a/b:1"])

@@ -278,6 +278,11 @@ def test_an_argo_server_reads_and_tells_as_itself_and_sees_secrets_only_where_ne
         ("argoproj.io", "workflowtemplates"): READ,
         ("", "events"): {"create", "patch"},
     }
+    component = ROOT / "manifests" / "components" / "argo-server-fleet"
+    assert rights(only(component, "ClusterRole", "metaoperator-argo-server-fleet-v1")) == {
+        ("argoproj.io", "workflows"): READ,
+        ("argoproj.io", "workflowtemplates"): READ,
+    }
     assert rights(only(FLEET, "ClusterRole", "metaoperator-argo-server-secrets-v1")) == {
         ("", "secrets"): {"get"},
         ("", "serviceaccounts"): {"get"},
