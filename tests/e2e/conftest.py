@@ -34,6 +34,7 @@ ORDER = (
     "overlap",
     "instance_ids",
     "drain",
+    "every_door",
     "takeover",
     "killed",
     "uninstalled",
@@ -51,7 +52,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put modules in order, and give every test minutes instead of seconds."""
     items.sort(key=lambda item: ORDER.index(Path(str(item.path)).stem.removeprefix("test_")))
     for item in items:
-        item.add_marker(pytest.mark.timeout(2400 if os.environ.get("CHAOS") == "full" else 420))
+        item.add_marker(pytest.mark.timeout(2400 if os.environ.get("CHAOS") == "full" else 600))
 
 
 @pytest.fixture(scope="session")
