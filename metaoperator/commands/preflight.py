@@ -9,7 +9,7 @@ import click
 
 from metaoperator import bundle, sources
 from metaoperator.commands import asking, options, tables, telling
-from metaoperator.preflight import argo, home, ids, images, installed, neighbours, rows, server, spaces
+from metaoperator.preflight import argo, carriers, home, ids, images, installed, neighbours, rows, server, spaces
 from metaoperator.preflight.rows import Result, Row
 from metaoperator.pretence import Assumed
 from metaoperator.rehearsal import Rehearsal
@@ -78,6 +78,7 @@ async def checked(cluster: Rehearsal, namespaces: Sequence[str], assumed: Assume
         (ids.CHECK, lambda: ids.of(cluster)),
         (argo.CHECK, lambda: argo.of(cluster, assumed)),
         ("other controllers", lambda: neighbours.of(cluster, namespaces)),
+        (carriers.CHECK, lambda: carriers.of(cluster, namespaces)),
         ("images", lambda: images.of(cluster, assumed)),
         *((f"namespace {name}", functools.partial(spaces.of, cluster, name, assumed, settings)) for name in namespaces),
     ]

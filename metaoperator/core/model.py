@@ -56,6 +56,8 @@ CRD = Kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 WORKFLOW = Kind(names.ARGO_API_VERSION, "Workflow")
 CRON_WORKFLOW = Kind(names.ARGO_API_VERSION, "CronWorkflow")
 WORKFLOW_TASK_SET = Kind(names.ARGO_API_VERSION, "WorkflowTaskSet")
+WORKFLOW_TEMPLATE = Kind(names.ARGO_API_VERSION, "WorkflowTemplate")
+CLUSTER_WORKFLOW_TEMPLATE = Kind(names.ARGO_API_VERSION, "ClusterWorkflowTemplate")
 WORKFLOW_CONTROLLER = Kind(names.API_VERSION, "WorkflowController")
 CONTROLLER_TEMPLATE = Kind(names.API_VERSION, "ControllerTemplate")
 

@@ -22,6 +22,12 @@ from .test_overlap import may_list
 from .world import TOKEN, World
 
 APPS = "apps/v1"
+KINDS = {
+    "workflows": "Workflow",
+    "cronworkflows": "CronWorkflow",
+    "workflowtemplates": "WorkflowTemplate",
+    "clusterworkflowtemplates": "ClusterWorkflowTemplate",
+}
 
 
 async def look(world: World, *namespaces: str, home: str = names.OPERATOR_NAMESPACE, **assumed: Any) -> list[Row]:
@@ -50,7 +56,7 @@ def definition(plural: str, *, full: bool = True) -> dict[str, Any]:
     spec |= (
         {"properties": {"entrypoint": {"type": "string"}}} if full else {"x-kubernetes-preserve-unknown-fields": True}
     )
-    kind = {"workflows": "Workflow", "cronworkflows": "CronWorkflow"}.get(plural, plural.title())
+    kind = KINDS.get(plural, plural.title())
     scope = "Cluster" if plural.startswith("cluster") else "Namespaced"
     schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
     version = {"name": "v1alpha1", "served": True, "storage": True, "schema": schema}
@@ -108,6 +114,7 @@ async def test_a_cluster_that_has_everything_lacks_nothing(whole: World) -> None
         "ControllerTemplates",
         "instance IDs",
         "other controllers",
+        "instance IDs in templates",
         "images",
         "namespace team-a",
     ]
@@ -507,6 +514,7 @@ async def test_who_may_do_nothing_is_told_what_is_not_known(whole: World, server
         "ControllerTemplates",
         "instance IDs",
         "other controllers",
+        "instance IDs in templates",
         "images",
         "namespace team-a",
     }
@@ -536,3 +544,36 @@ def test_the_bundles_are_what_kustomize_builds() -> None:
         assert len(bundle.objects(name)) >= len(files)
     homes = {each["metadata"].get("namespace") for each in bundle.objects(bundle.OPERATOR)}
     assert homes == {None, names.OPERATOR_NAMESPACE}
+
+
+def carrying(kind: str, namespace: str | None, name: str, **spec: Any) -> dict[str, Any]:
+    """Build a template or schedule with this spec."""
+    meta = {"name": name} | ({"namespace": namespace} if namespace else {})
+    return {"apiVersion": "argoproj.io/v1alpha1", "kind": kind, "metadata": meta, "spec": spec}
+
+
+async def test_templates_that_would_give_another_id_are_told(whole: World) -> None:
+    """R01, R05: of all namespaces, and of those that opted in or are asked for; admission saw none of them come."""
+    for plural in KINDS:
+        whole.server.define(definition(plural, full=False))
+    labels = {"workflowMetadata": {"labels": {names.INSTANCE_ID_LABEL: "blue"}}}
+    moving = {"workflowMetadata": {"labelsFrom": {names.INSTANCE_ID_LABEL: {"expression": "'x'"}}}}
+    whole.namespace("team-b", {names.OPT_IN_LABEL: "enabled"})
+    whole.namespace("team-c")
+    for each in (
+        carrying("ClusterWorkflowTemplate", None, "of-all", **labels),
+        carrying("ClusterWorkflowTemplate", None, "tame", workflowMetadata={"labels": {"a": "b"}}),
+        carrying("WorkflowTemplate", "team-a", "asked", **moving),
+        carrying("CronWorkflow", "team-b", "nightly", workflowSpec=labels, **labels),
+        carrying("WorkflowTemplate", "team-c", "not-asked", **labels),
+        carrying("CronWorkflow", "team-b", "odd", workflowSpec=None, workflowMetadata=[]),
+    ):
+        whole.server.create(each)
+    twice = ("spec.workflowMetadata.labels", "spec.workflowSpec.workflowMetadata.labels")
+    rows = [row for row in await look(whole, "team-a") if row.check == "instance IDs in templates"]
+    assert {row.result for row in rows} == {Result.WARNING}
+    assert [row.what.partition(":")[0] for row in rows] == [
+        f"ClusterWorkflowTemplate/of-all has {names.INSTANCE_ID_LABEL} in spec.workflowMetadata.labels",
+        f"WorkflowTemplate/team-a/asked has {names.INSTANCE_ID_LABEL} in spec.workflowMetadata.labelsFrom",
+        f"CronWorkflow/team-b/nightly has {names.INSTANCE_ID_LABEL} in {', '.join(twice)}",
+    ]
