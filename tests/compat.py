@@ -1,9 +1,10 @@
-"""`make compat`: the main job on the kubeconfig's cluster with one Argo version; the operator runs on the host.
+"""`make compat`: what a child is for, on the kubeconfig's cluster with one Argo version; the operator runs on the host.
 
     make compat VERSION=v4.1.2 [IMAGE=registry/workflow-controller] [EXECUTOR=registry/argoexec]
 
 It needs a cluster with Argo's CRDs and without the meta-operator, rights to install the fleet bundle, and kubectl. It
-makes a namespace, waits until its child leads, runs one Workflow with one pod, opts out, and takes all away again.
+makes two namespaces, goes through the steps of `Place`, and takes all away again. What looks into the API server's log,
+or needs nodes that nobody has, is in `make e2e` alone.
 Variables: KUBECONFIG (one file), KUBECTL, POD_IMAGE (busybox:1.36), WAIT (seconds for each step, 300).
 """
 
@@ -15,12 +16,16 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 from tests.e2e.local import CHECKOUT, Kubectl, Refused, condition, eventually
 
 FLEET = ("manifests/fleet/crds", "manifests/fleet")
 LABEL = "metaoperator.dev/workflow-controller"
+INSTANCE_ID = "workflows.argoproj.io/controller-instanceid"
+TEMPLATE = "compat"
+CHILD = "deployment/workflow-controller"
 WAIT = float(os.environ.get("WAIT", "300"))
 
 
@@ -76,90 +81,187 @@ def _apply(kubectl: Kubectl, bundle: str) -> None:
 @contextlib.contextmanager
 def operator(config: Path) -> Iterator[None]:
     """Run the operator on this host, under the person's own rights."""
-    log = CHECKOUT / "dist" / "compat.log"
-    log.parent.mkdir(exist_ok=True)
-    say(f"metaoperator run (its log: {log})")
-    with log.open("wb") as file:
+    with NamedTemporaryFile("wb", prefix="metaoperator-compat-", suffix=".log", delete=False) as file:
+        say(f"metaoperator run (its log: {file.name})")
         command = [sys.executable, "-m", "metaoperator", "run", "--port", "0"]
         env = {**os.environ, "KUBECONFIG": str(config)}
         process = subprocess.Popen(command, cwd=CHECKOUT, env=env, stdout=file, stderr=file)
         try:
             yield
             if process.poll() is not None:
-                raise AssertionError(f"the operator ended with {process.returncode}: {log}")
+                raise AssertionError(f"the operator ended with {process.returncode}: {file.name}")
         finally:
             process.terminate()
             process.wait(60)
+    Path(file.name).unlink()
+
+
+class Place:
+    """One cluster, one version, and what the operator has to do there."""
+
+    def __init__(self, kubectl: Kubectl, version: str) -> None:
+        """Choose names that nobody else has."""
+        self._kubectl = kubectl
+        self._version = version
+        suffix = secrets.token_hex(3)
+        self.main = f"metaoperator-compat-{suffix}"
+        self.taken = f"metaoperator-compat-{suffix}-taken"
+
+    def opts_in(self) -> None:
+        """A label brings a child of the version that leads."""
+        self._label(self.main, TEMPLATE)
+        self._told(self.main, "Ready", "True", "Leading")
+        row = self._row(self.main)
+        assert row is not None
+        assert row["status"]["version"] == self._version
+
+    def runs_workflows(self) -> None:
+        """One Workflow succeeds and one fails; neither was told an instance ID."""
+        for command, phase in ((["echo", "done"], "Succeeded"), (["sh", "-c", "exit 3"], "Failed")):
+            made = self._create(_workflow("Workflow", _spec(command), generateName="compat-"))
+            assert made["metadata"]["labels"][INSTANCE_ID] == self.main
+            name = made["metadata"]["name"]
+            eventually(lambda name=name, phase=phase: self._has(name, phase), seconds=WAIT)  # type: ignore[misc]
+
+    def runs_schedules(self) -> None:
+        """A CronWorkflow fires, and gets its instance ID back when somebody replaces it without."""
+        spec = {"schedules": ["@every 5s"], "workflowSpec": _spec(["echo", "done"])}
+        cron = _workflow("CronWorkflow", spec, name="compat")
+        made = self._create(cron)
+        cron["metadata"]["resourceVersion"] = made["metadata"]["resourceVersion"]
+        replaced = self._kubectl.json("replace", "-n", self.main, "-f", "-", stdin=cron)
+        assert replaced["metadata"]["labels"][INSTANCE_ID] == self.main
+
+        def fired() -> None:
+            selector = "workflows.argoproj.io/cron-workflow=compat"
+            found = self._kubectl.json("get", "workflows", "-n", self.main, "-l", selector)["items"]
+            assert found, "the schedule has not fired"
+            assert found[0]["metadata"]["labels"][INSTANCE_ID] == self.main
+
+        eventually(fired, seconds=WAIT)
+        self._kubectl("delete", "cronworkflow", "compat", "-n", self.main)
+
+    def repairs(self) -> None:
+        """What is deleted comes back, what is changed is put right, and the child leads again."""
+        before = self._child()["spec"]["template"]["spec"]["containers"][0]["image"]
+        config = "configmap/workflow-controller-configmap"
+        self._kubectl("delete", config, "-n", self.main)
+        self._kubectl("set", "image", CHILD, "workflow-controller=nowhere/controller:v0", "-n", self.main)
+
+        def whole() -> None:
+            try:
+                self._kubectl("get", config, "-n", self.main)
+            except Refused as exc:
+                raise AssertionError(str(exc)) from exc
+            assert self._child()["spec"]["template"]["spec"]["containers"][0]["image"] == before
+
+        eventually(whole, seconds=WAIT)
+        self._told(self.main, "Ready", "True", "Leading")
+
+    def survives_a_typo(self) -> None:
+        """A label that names no ControllerTemplate is told, and the child stays as it is."""
+        before = self._child()["metadata"]["generation"]
+        self._label(self.main, "no-such-template")
+        self._told(self.main, "Stalled", "True", "TemplateNotFound")
+        assert self._child()["metadata"]["generation"] == before
+        self._label(self.main, TEMPLATE)
+        self._told(self.main, "Ready", "True", "Leading")
+
+    def leaves_others_alone(self) -> None:
+        """An object of a name that the child needs is shown as a conflict; when it goes, the child comes."""
+        self._kubectl("create", "serviceaccount", "workflow-controller", "-n", self.taken)
+        self._label(self.taken, TEMPLATE)
+        self._told(self.taken, "Stalled", "True", "Conflict")
+        self._kubectl("delete", "serviceaccount", "workflow-controller", "-n", self.taken)
+        self._told(self.taken, "Ready", "True", "Leading")
+
+    def opts_out(self) -> None:
+        """Nothing of ours is left."""
+        for name in (self.main, self.taken):
+            self._kubectl("label", "namespace", name, f"{LABEL}-")
+        for name in (self.main, self.taken):
+            eventually(lambda name=name: self._gone(name), seconds=WAIT)  # type: ignore[misc]
+
+    # ---- how
+
+    def _label(self, namespace: str, value: str) -> None:
+        self._kubectl("label", "--overwrite", "namespace", namespace, f"{LABEL}={value}")
+
+    def _create(self, manifest: dict[str, Any]) -> Any:
+        return self._kubectl.json("create", "-n", self.main, "-f", "-", stdin=manifest)
+
+    def _child(self) -> Any:
+        return self._kubectl.json("get", CHILD, "-n", self.main)
+
+    def _row(self, namespace: str) -> dict[str, Any] | None:
+        row = ("workflowcontroller", "workflow-controller", "-n", namespace)
+        found = self._kubectl("get", *row, "--ignore-not-found", "-o", "json")
+        return json.loads(found) if found.strip() else None
+
+    def _told(self, namespace: str, kind: str, status: str, reason: str) -> None:
+        def check() -> None:
+            found = dict(condition(self._row(namespace) or {}, kind))
+            assert (found.get("status"), found.get("reason")) == (status, reason), f"{namespace}: {kind} is {found}"
+
+        eventually(check, seconds=WAIT)
+
+    def _has(self, name: str, phase: str) -> None:
+        status = self._kubectl.json("get", "workflow", name, "-n", self.main).get("status") or {}
+        assert status.get("phase") == phase, f"Workflow {name}: {status.get('phase')} {status.get('message', '')}"
+
+    def _gone(self, namespace: str) -> None:
+        assert self._row(namespace) is None, f"the WorkflowController of {namespace} is still there"
+        mark = "app.kubernetes.io/managed-by=metaoperator"
+        kinds = "deployments,configmaps,serviceaccounts,services,rolebindings"
+        left = self._kubectl("get", kinds, "-n", namespace, "-l", mark, "-o", "name").split()
+        assert not left, f"left: {', '.join(left)}"
+
+
+STEPS = (
+    Place.opts_in,
+    Place.runs_workflows,
+    Place.runs_schedules,
+    Place.repairs,
+    Place.survives_a_typo,
+    Place.leaves_others_alone,
+    Place.opts_out,
+)
 
 
 def main(version: str, image: str, executor: str) -> None:
-    """Do the main job once."""
+    """Do each step once."""
     config = kubeconfig()
     kubectl = Kubectl(os.environ.get("KUBECTL", "kubectl"), config)
     fit(kubectl)
-    name = f"metaoperator-compat-{secrets.token_hex(3)}"
+    place = Place(kubectl, version)
+    spaces = (place.main, place.taken)
     template = {
         "apiVersion": "metaoperator.dev/v1alpha1",
         "kind": "ControllerTemplate",
-        "metadata": {"name": "compat"},
+        "metadata": {"name": TEMPLATE},
         "spec": {"source": {"directory": "workflow-controller"}, "values": values(version, image, executor)},
     }
-    labels = {LABEL: "compat"}
-    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
     with installed(kubectl), operator(config):
         try:
             kubectl("apply", "--server-side", "-f", "-", stdin=template)
-            kubectl("create", "-f", "-", stdin=space)
-            told = eventually(lambda: _ready(kubectl, name, version), seconds=WAIT)
-            say(f"{name}: {told}")
-            workflow = kubectl.json("create", "-n", name, "-f", "-", stdin=_workflow())["metadata"]["name"]
-            eventually(lambda: _succeeded(kubectl, name, workflow), seconds=WAIT)
-            say(f"Workflow {workflow}: Succeeded")
-            kubectl("label", "namespace", name, f"{LABEL}-")
-            eventually(lambda: _gone(kubectl, name), seconds=WAIT)
-            say("opted out: nothing of the child is left")
+            for name in spaces:
+                kubectl("create", "namespace", name)
+            for step in STEPS:
+                step(place)
+                say(f"{step.__name__.replace('_', ' ')}: {(step.__doc__ or '').strip()}")
         finally:
-            kubectl("delete", "namespace", name, "--ignore-not-found", "--timeout=120s")
+            kubectl("delete", "namespace", *spaces, "--ignore-not-found", "--timeout=120s")
     say(f"{version} works here")
 
 
-def _workflow() -> dict[str, Any]:
-    container = {"image": os.environ.get("POD_IMAGE", "busybox:1.36"), "command": ["echo", "done"]}
-    container["imagePullPolicy"] = "IfNotPresent"
-    spec = {"entrypoint": "main", "templates": [{"name": "main", "container": container}]}
-    return {
-        "apiVersion": "argoproj.io/v1alpha1",
-        "kind": "Workflow",
-        "metadata": {"generateName": "compat-"},
-        "spec": spec,
-    }
+def _spec(command: list[str]) -> dict[str, Any]:
+    image = os.environ.get("POD_IMAGE", "busybox:1.36")
+    container = {"image": image, "imagePullPolicy": "IfNotPresent", "command": command}
+    return {"entrypoint": "main", "templates": [{"name": "main", "container": container}]}
 
 
-def _row(kubectl: Kubectl, name: str) -> dict[str, Any] | None:
-    found = kubectl("get", "workflowcontroller", "workflow-controller", "-n", name, "--ignore-not-found", "-o", "json")
-    return json.loads(found) if found.strip() else None
-
-
-def _ready(kubectl: Kubectl, name: str, version: str) -> str:
-    row = _row(kubectl, name)
-    assert row is not None, f"{name} has no WorkflowController"
-    told = condition(row, "Ready")
-    assert told.get("status") == "True", f"{name} is not READY: {told.get('reason')}: {told.get('message')}"
-    assert row["status"]["version"] == version
-    return f"READY, {told['reason']}, {row['status']['version']}"
-
-
-def _succeeded(kubectl: Kubectl, name: str, workflow: str) -> None:
-    status = kubectl.json("get", "workflow", workflow, "-n", name).get("status") or {}
-    assert status.get("phase") == "Succeeded", f"Workflow {workflow}: {status.get('phase')} {status.get('message', '')}"
-
-
-def _gone(kubectl: Kubectl, name: str) -> None:
-    assert _row(kubectl, name) is None, "the WorkflowController is still there"
-    mark = "app.kubernetes.io/managed-by=metaoperator"
-    kinds = "deployments,configmaps,serviceaccounts,services,rolebindings"
-    left = kubectl("get", kinds, "-n", name, "-l", mark, "-o", "name").split()
-    assert not left, f"left: {', '.join(left)}"
+def _workflow(kind: str, spec: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    return {"apiVersion": "argoproj.io/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec}
 
 
 def say(text: str) -> None:
