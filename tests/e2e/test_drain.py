@@ -5,10 +5,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from tests.e2e import workflows
+from tests.e2e import beside, workflows
 from tests.e2e.local import INSTANCE_ID, Api, Kubectl, Object, condition, eventually
 from tests.e2e.namespaces import CHILD, Namespaces
-from tests.e2e.test_overlap import ARGO, FOREIGN, deployment, leads
 
 LEAVING = "e2e-handed-back"
 ALONE = "e2e-would-stop"
@@ -18,25 +17,14 @@ SCHEDULED = "workflows.argoproj.io/scheduled-time"
 
 
 @pytest.fixture(scope="module")
-def beside(namespaces: Namespaces, kubectl: Kubectl, api: Api) -> Iterator[None]:
+def successor(namespaces: Namespaces, kubectl: Kubectl, api: Api) -> Iterator[None]:
     """Have an opted-in namespace beside a cluster-wide controller, whose own pods have what they need there."""
-    namespaces.make(ARGO)
     namespaces.make(LEAVING, opt_in="enabled")
+    beside.lets_executors_report(kubectl, LEAVING)
+    beside.install(namespaces, kubectl, api)
     namespaces.ready(LEAVING)
-    child = api.object("apps/v1/deployments", LEAVING, CHILD)
-    assert child is not None
-    image = child["spec"]["template"]["spec"]["containers"][0]["image"]
-    kubectl("apply", "--server-side", "-f", FOREIGN)
-    executor = image.replace("workflow-controller", "argoexec")
-    kubectl("apply", "--server-side", "-f", "-", stdin=deployment(image, executor))
-    kubectl(
-        "create", "rolebinding", "by-hand", "-n", LEAVING, "--clusterrole=metaoperator-workflow-executor-v1",
-        f"--serviceaccount={LEAVING}:default",
-    )  # fmt: skip
-    leads(api, "workflow-controller")
     yield
-    kubectl("delete", "--ignore-not-found", "--wait=false", "-f", FOREIGN)
-    namespaces.remove(ARGO, LEAVING, wait=True)
+    beside.remove(namespaces, kubectl, LEAVING)
 
 
 def cron(name: str) -> Object:
@@ -88,17 +76,6 @@ def draining(namespaces: Namespaces, waiting: int) -> None:
     assert row["status"]["drain"]["waiting"] == waiting, row["status"]["drain"]
 
 
-def ran_once(api: Api, workflow: Object) -> None:
-    """Hold that each step of a Workflow had one pod, and kept it."""
-    meta = workflow["metadata"]
-    pods = api.objects(
-        "v1/pods", meta["namespace"], query=f"labelSelector=workflows.argoproj.io/workflow={meta['name']}"
-    )
-    nodes = [node for node in workflow["status"]["nodes"].values() if node["type"] == "Pod"]
-    assert len(pods) == len(nodes), meta["name"]
-    assert not [node for node in workflow["status"]["nodes"].values() if "pod deleted" in node.get("message", "")]
-
-
 def test_schedules_that_nobody_would_go_on_with_keep_the_child(
     namespaces: Namespaces, kubectl: Kubectl, api: Api
 ) -> None:
@@ -126,10 +103,10 @@ def test_schedules_that_nobody_would_go_on_with_keep_the_child(
 
 
 def test_what_carried_our_id_goes_on_under_the_other_controller(
-    beside: None, namespaces: Namespaces, kubectl: Kubectl, api: Api
+    successor: None, namespaces: Namespaces, kubectl: Kubectl, api: Api
 ) -> None:
     """No minute of the schedule is lost, each Workflow runs once, and opting in again in the middle changes nothing."""
-    del beside
+    del successor
     lasting = workflows.one_step("lasting")
     lasting["spec"]["ttlStrategy"] = {"secondsAfterCompletion": 3600}
     done = workflows.succeeded(api, workflows.submit(kubectl, LEAVING, lasting))
@@ -166,7 +143,7 @@ def test_what_carried_our_id_goes_on_under_the_other_controller(
     fires(api, None)
     for each in (done, held, *fired(api).values()):
         if each["metadata"]["name"] in {"held", "lasting"} or (each.get("status") or {}).get("phase") == "Succeeded":
-            ran_once(api, each)
+            workflows.ran_once(api, each)
     minutes = sorted(fired(api))
     assert minutes == [minutes[0] + timedelta(minutes=index) for index in range(len(minutes))]
 

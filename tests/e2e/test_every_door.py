@@ -17,14 +17,14 @@ from typing import Any
 
 import pytest
 
-from tests.e2e import workflows
+from tests.e2e import beside, workflows
 from tests.e2e.argo import ROLE, SERVER, Argo, Files, Rest, forwarded, person, plain
 from tests.e2e.audit import Audit, code, target
+from tests.e2e.beside import ARGO
 from tests.e2e.doors import Door, Doors
 from tests.e2e.install import Installation, cluster_command
 from tests.e2e.local import INSTANCE_ID, KUBECONFIG, MANIFESTS, Api, Kubectl, Object, eventually
 from tests.e2e.namespaces import CHILD, Namespaces
-from tests.e2e.test_overlap import ARGO, FOREIGN, deployment, leads
 from tests.e2e.test_serving import METAOPERATOR
 
 CRONS = "argoproj.io/v1alpha1/cronworkflows"
@@ -88,35 +88,27 @@ def cron(name: str) -> Object:
 
 
 @pytest.fixture(scope="module")
-def beside(namespaces: Namespaces, kubectl: Kubectl, api: Api) -> Iterator[str]:
+def shared(namespaces: Namespaces, kubectl: Kubectl, api: Api) -> Iterator[str]:
     """Run a cluster-wide controller and server, and a simulated node; yields the server's address."""
-    namespaces.make(ARGO)
-    namespaces.ready("e2e-main")
-    child = api.object("apps/v1/deployments", "e2e-main", CHILD)
-    assert child is not None
-    image = child["spec"]["template"]["spec"]["containers"][0]["image"]
-    kubectl("apply", "--server-side", "-f", FOREIGN)
-    executor = image.replace("workflow-controller", "argoexec")
-    kubectl("apply", "--server-side", "-f", "-", stdin=deployment(image, executor))
+    beside.install(namespaces, kubectl, api)
     kubectl("apply", "--server-side", "-f", FOREIGN_SERVER)
     kubectl("apply", "--server-side", "-f", "-", stdin=ROLE)
     cluster_command("simulate", "1")
-    leads(api, "workflow-controller")
     kubectl("rollout", "status", f"deployment/{SERVER}", "-n", ARGO, "--timeout=120s")
     try:
         with forwarded(kubectl, KUBECONFIG, ARGO) as address:
             yield address
     finally:
-        kubectl("delete", "--ignore-not-found", "--wait=false", "-f", FOREIGN, "-f", FOREIGN_SERVER)
+        kubectl("delete", "--ignore-not-found", "--wait=false", "-f", FOREIGN_SERVER)
         kubectl("delete", "clusterrole", ROLE["metadata"]["name"])
-        namespaces.remove(ARGO, wait=True)
+        beside.remove(namespaces, kubectl)
         cluster_command("simulate", "0")
 
 
 @pytest.fixture(params=["with the operator", "without the operator"])
 def scene(
     request: pytest.FixtureRequest,
-    beside: str,
+    shared: str,
     namespaces: Namespaces,
     kubectl: Kubectl,
     api: Api,
@@ -128,14 +120,14 @@ def scene(
     stopped = request.param == "without the operator"
     namespaces.make(here, opt_in="enabled" if stopped else None)
     token, kubeconfig = person(kubectl, api, "user", here, "edit", ROLE["metadata"]["name"])
-    for role in ("metaoperator-workflow-executor-v1", ROLE["metadata"]["name"]):
-        kubectl(
-            "create", "rolebinding", f"default-{role}", "-n", here, f"--clusterrole={role}",
-            f"--serviceaccount={here}:default",
-        )  # fmt: skip
+    beside.lets_executors_report(kubectl, here)
+    kubectl(
+        "create", "rolebinding", "creator", "-n", here, f"--clusterrole={ROLE['metadata']['name']}",
+        f"--serviceaccount={here}:default",
+    )  # fmt: skip
     cli = Argo(cluster_command("path", "argo"), {})
     cli.environment = plain(cli.program, kubeconfig, tmp_path) | {"ARGO_NAMESPACE": here}
-    rest, files = Rest(beside, token), Files(tmp_path)
+    rest, files = Rest(shared, token), Files(tmp_path)
     kubectl("apply", "-n", here, "-f", "-", stdin=workflow(1, name="source") | {"kind": "WorkflowTemplate"})
 
     def by_kubectl(number: int) -> str:

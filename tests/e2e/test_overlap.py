@@ -6,95 +6,29 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e import workflows
-from tests.e2e.local import INSTANCE_ID, MANIFESTS, Api, Kubectl, Object, condition, eventually
+from tests.e2e import beside, workflows
+from tests.e2e.beside import ARGO, WHO, leads
+from tests.e2e.local import INSTANCE_ID, Api, Kubectl, Object, condition, eventually
 from tests.e2e.namespaces import CHILD, Namespaces
 from tests.e2e.test_serving import METAOPERATOR
 
-ARGO = "e2e-argo"
 BESIDE = "e2e-beside"
 REFUSED = "e2e-unstamped"
 SAME = "e2e-same"
 SCHEDULED = "e2e-scheduled"
-FOREIGN = MANIFESTS / "foreign.yaml"
 POLICY = "manifests/fleet/instance-id-policy.yaml"
-WHO = f"Deployment/{ARGO}/workflow-controller"
-
-
-def deployment(image: str, executor: str) -> Object:
-    """Build the Deployment of Argo's own manifests, election on, with the image of this cluster."""
-    labels = {"app": "workflow-controller"}
-    identity = {
-        "name": "LEADER_ELECTION_IDENTITY",
-        "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}},
-    }
-    container = {
-        "name": "workflow-controller",
-        "image": image,
-        "imagePullPolicy": "IfNotPresent",
-        "command": ["workflow-controller"],
-        "args": ["--executor-image", executor, "--executor-image-pull-policy", "IfNotPresent"],
-        "env": [identity],
-    }
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "workflow-controller", "namespace": ARGO},
-        "spec": {
-            "replicas": 1,
-            "strategy": {"type": "Recreate"},
-            "selector": {"matchLabels": labels},
-            "template": {
-                "metadata": {"labels": labels},
-                "spec": {
-                    "serviceAccountName": "argo",
-                    "terminationGracePeriodSeconds": 2,
-                    "containers": [container],
-                },
-            },
-        },
-    }
 
 
 @pytest.fixture(scope="module")
-def foreign(main: str, namespaces: Namespaces, kubectl: Kubectl, api: Api) -> Iterator[None]:
+def foreign(namespaces: Namespaces, kubectl: Kubectl, api: Api) -> Iterator[None]:
     """Run a cluster-wide controller without an ID, and give the pods of BESIDE what its own executors need."""
-    namespaces.make(ARGO, BESIDE, REFUSED, SAME)
-    child = api.object("apps/v1/deployments", main, CHILD)
-    assert child is not None
-    container = child["spec"]["template"]["spec"]["containers"][0]
-    kubectl("apply", "--server-side", "-f", FOREIGN)
-    executor = container["image"].replace("workflow-controller", "argoexec")
-    kubectl("apply", "--server-side", "-f", "-", stdin=deployment(container["image"], executor))
-    kubectl(
-        "create", "rolebinding", "by-hand", "-n", BESIDE, "--clusterrole=metaoperator-workflow-executor-v1",
-        f"--serviceaccount={BESIDE}:default",
-    )  # fmt: skip
-    leads(api, "workflow-controller")
+    namespaces.make(BESIDE, REFUSED, SAME)
+    beside.lets_executors_report(kubectl, BESIDE)
+    beside.install(namespaces, kubectl, api)
     yield
     kubectl("apply", "--server-side", "-f", POLICY)
-    kubectl("delete", "--ignore-not-found", "--wait=false", "-f", FOREIGN)
-    namespaces.remove(ARGO, BESIDE, REFUSED, SAME, SCHEDULED, wait=True)
-    stamped(kubectl, main)
-
-
-@pytest.fixture(scope="module")
-def main(namespaces: Namespaces) -> str:
-    """Have an opted-in namespace that is READY."""
-    namespaces.ready("e2e-main")
-    return "e2e-main"
-
-
-def leads(api: Api, lease: str) -> None:
-    """Wait until the foreign controller leads under a Lease of this name."""
-
-    def check() -> None:
-        live = api.object("coordination.k8s.io/v1/leases", ARGO, lease)
-        assert live is not None, f"no Lease {lease}"
-        pods = {pod["metadata"]["name"] for pod in api.objects("v1/pods", ARGO)}
-        assert live["spec"].get("holderIdentity") in pods
-
-    eventually(check)
+    beside.remove(namespaces, kubectl, BESIDE, REFUSED, SAME, SCHEDULED)
+    stamped(kubectl, "e2e-main")
 
 
 def stamped(kubectl: Kubectl, namespace: str) -> None:
@@ -122,14 +56,9 @@ def told(namespaces: Namespaces, name: str, ready: str, reason: str) -> str:
 
 
 def ran_once(api: Api, workflow: Object, owner: str | None) -> None:
-    """Hold that each step of a Workflow had one pod, and that the controller with this ID made it."""
-    meta = workflow["metadata"]
-    query = f"labelSelector=workflows.argoproj.io/workflow={meta['name']}"
-    pods = api.objects("v1/pods", meta["namespace"], query=query)
-    nodes = [node for node in workflow["status"]["nodes"].values() if node["type"] == "Pod"]
-    assert len(pods) == len(nodes)
+    """Hold that it did, and that the controller with this ID made its pods."""
+    pods = workflows.ran_once(api, workflow)
     assert {pod["metadata"]["labels"].get(INSTANCE_ID) for pod in pods} == {owner}
-    assert not [node for node in workflow["status"]["nodes"].values() if "pod deleted" in node.get("message", "")]
 
 
 def test_what_was_there_stays_with_the_other_controller_and_what_is_new_goes_to_the_child(

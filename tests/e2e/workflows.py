@@ -63,6 +63,17 @@ def succeeded(api: Api, workflow: Object, *, seconds: float = 120) -> Object:
     return eventually(check, seconds=seconds)
 
 
+def ran_once(api: Api, workflow: Object) -> list[Object]:
+    """Hold that each step of a Workflow had one pod, and kept it; returns the pods."""
+    meta = workflow["metadata"]
+    query = f"labelSelector=workflows.argoproj.io/workflow={meta['name']}"
+    pods = api.objects("v1/pods", meta["namespace"], query=query)
+    nodes = workflow["status"]["nodes"].values()
+    assert len(pods) == len([node for node in nodes if node["type"] == "Pod"]), meta["name"]
+    assert not [node for node in nodes if "pod deleted" in node.get("message", "")], meta["name"]
+    return pods
+
+
 def log_of_step(kubectl: Kubectl, api: Api, workflow: Object, step: str) -> str:
     """Read what the step itself printed in its pod's main container, where Argo's executor logs as well."""
     meta = workflow["metadata"]
