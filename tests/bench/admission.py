@@ -29,7 +29,9 @@ from . import machine
 from .report import Figure
 
 NAMESPACE = "team-a"
-WORKFLOWS = f"/apis/argoproj.io/v1alpha1/namespaces/{NAMESPACE}/workflows"
+ARGO = f"/apis/argoproj.io/v1alpha1/namespaces/{NAMESPACE}"
+WORKFLOWS = f"{ARGO}/workflows"
+CRON_WORKFLOWS = f"{ARGO}/cronworkflows"
 GROUP = "admissionregistration.k8s.io"
 
 SIZES = {"4 KB": (4_000, 200, 200), "100 KB": (100_000, 60, 40), "1 MB": (1_000_000, 15, 4)}
@@ -214,6 +216,14 @@ def _workflow(size: int, *, nodes: bool) -> Object:
     return found
 
 
+def _cron_workflow(size: int) -> Object:
+    """Write a CronWorkflow of about that size, as it is once it has its ID."""
+    workflow = _workflow(size, nodes=False)
+    workflow["metadata"]["labels"] = {names.INSTANCE_ID_LABEL: NAMESPACE}
+    spec = {"schedules": ["0 0 1 1 *"], "suspend": True, "workflowSpec": workflow["spec"]}
+    return workflow | {"kind": "CronWorkflow", "spec": spec}
+
+
 def _node(index: int) -> Object:
     return {
         "id": f"cost-{index:010}", "name": f"cost.step-{index}", "displayName": f"step-{index}", "type": "Pod",
@@ -236,12 +246,16 @@ def _costs(server: Server) -> list[Figure]:
     for what, (size, creations, updates) in SIZES.items():
         create = partial(_creates, server, _workflow(size, nodes=False), creations)
         update = partial(_updates, server, _workflow(size, nodes=True), updates)
+        keep = partial(_cron_updates, server, _cron_workflow(size), updates, drop=False)
+        drop = partial(_cron_updates, server, _cron_workflow(size), updates, drop=True)
         figures += [
             *_paired(server, f"create {what}, shipped policies", shipped, create, creations),
             *_paired(server, f"create {what}, pinned IDs too", pinned, create, creations),
             *_paired(server, f"update {what}, shipped policies", shipped, update, updates),
             *_paired(server, f"update {what}, refusals at updates too", _at_updates(shipped), update, updates),
             *_paired(server, f"update {what}, started-guard too", guarded, update, updates),
+            *_paired(server, f"update CronWorkflow {what}, shipped policies", shipped, keep, updates),
+            *_paired(server, f"update CronWorkflow {what} without its label, shipped policies", shipped, drop, updates),
         ]
     return figures
 
@@ -299,8 +313,22 @@ def _updates(server: Server, workflow: Object, count: int) -> None:
     _clean(server)
 
 
-def _clean(server: Server) -> None:
-    code, answer = server.send("DELETE", WORKFLOWS)
+def _cron_updates(server: Server, cron: Object, count: int, *, drop: bool) -> None:
+    """Update as the controller does, or as clients do that send the manifest of old."""
+    code, live = server.send("POST", CRON_WORKFLOWS, json.dumps(cron))
+    assert code == 201, live
+    path = f"{CRON_WORKFLOWS}/{live['metadata']['name']}"
+    for index in range(count):
+        live["metadata"]["annotations"] = {"index": str(index)}
+        if drop:
+            live["metadata"].pop("labels", None)
+        code, live = server.send("PUT", path, json.dumps(live))
+        assert code == 200, live
+    _clean(server, CRON_WORKFLOWS)
+
+
+def _clean(server: Server, collection: str = WORKFLOWS) -> None:
+    code, answer = server.send("DELETE", collection)
     assert code == 200, answer
 
 
