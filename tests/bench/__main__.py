@@ -1,5 +1,6 @@
 """Measure, and write the figures down: `python -m tests.bench`. Nothing here passes or fails by itself.
 
+    headline             one shared controller against the operator's fleet: a neighbour beside a backlog, and a rate
     render               rendering, without a cluster
     burst                300 namespaces at once on simulated nodes, against a raw replay of the same writes
     settled              the same fleet, left alone for ten minutes
@@ -16,7 +17,7 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from . import admission, burst, render, report, settled
+from . import admission, burst, headline, render, report, settled
 from .report import Figure
 
 
@@ -26,7 +27,7 @@ def main() -> None:
         prog="python -m tests.bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", action="append", metavar="BENCH", help="run this one; may be repeated")
-    parser.add_argument("--rounds", type=int, default=2, help="of operator and raw replay in turn (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=2, help="of what is measured in turn (%(default)s)")
     parser.add_argument("--namespaces", type=int, default=burst.NAMESPACES, help="(%(default)s)")
     parser.add_argument("--minutes", type=float, default=10, help="of settled quiet (%(default)s)")
     parser.add_argument("--outages", type=int, default=20, help="of the API server, for each policy (%(default)s)")
@@ -34,6 +35,7 @@ def main() -> None:
     options = parser.parse_args()
     count, minutes = options.namespaces, options.minutes
     benches: dict[str, Callable[[], list[Figure]]] = {
+        "headline": lambda: headline.run(options.rounds),
         "render": render.run,
         "burst": lambda: burst.run(options.rounds, count, options.workers),
         "settled": lambda: settled.opted_in(minutes, count),
@@ -46,6 +48,7 @@ def main() -> None:
     if unknown := sorted(set(chosen) - benches.keys()):
         parser.error(f"no bench {', '.join(unknown)}; there are {', '.join(benches)}")
     arguments = {
+        "headline": f" --rounds {options.rounds}",
         "render": "",
         "admission": "",
         "admission-outages": f" --outages {options.outages}",

@@ -81,6 +81,11 @@ class Operator:
         led = self._audit.tally(self.started_at).leases
         assert led, "does not lead yet"
 
+    @property
+    def runs(self) -> bool:
+        """Whether it was started and has not ended."""
+        return self._process is not None and self._process.poll() is None
+
     # ---- what it costs
 
     def cpu(self) -> float:

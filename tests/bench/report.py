@@ -70,11 +70,16 @@ def about() -> dict[str, Any]:
     }
 
 
+def rounded(figures: Sequence[Figure]) -> list[Figure]:
+    """Round figures to what is kept of them."""
+    return [dataclasses.replace(each, value=round(each.value, 4)) for each in figures]
+
+
 def keep(bench: str, what_was_run: str, described: dict[str, Any], figures: Sequence[Figure]) -> None:
     """Write one bench's figures down, and the table of all anew."""
     RESULTS.mkdir(parents=True, exist_ok=True)
-    rounded = [dataclasses.replace(each, value=round(each.value, 4)) for each in figures]
-    content = {"run": what_was_run, "about": described, "figures": [dataclasses.asdict(each) for each in rounded]}
+    kept = [dataclasses.asdict(each) for each in rounded(figures)]
+    content = {"run": what_was_run, "about": described, "figures": kept}
     (RESULTS / f"{bench}.json").write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
     parts = [HEAD, *(_section(place) for place in sorted(RESULTS.glob("*.json")))]
     TABLE.write_text("\n".join(parts))

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -34,12 +34,11 @@ class Stage:
     @property
     def admin(self) -> wire.Door:
         """The administrator's door."""
-        token = self.api.headers["Authorization"].removeprefix("Bearer ")
-        return wire.Door(server=self.api.server, authority=self.api.authority, token=token, agent="bench-admin")
+        return wire.Door.of_admin(self.api)
 
-    def opt_in(self) -> None:
+    def opt_in(self, template: str = simulated.LABEL) -> None:
         """Label all namespaces at once."""
-        wire.send_all(self.admin, [wire.labels(name, {OPT_IN: simulated.LABEL}) for name in self.namespaces])
+        wire.send_all(self.admin, [wire.labels(name, {OPT_IN: template}) for name in self.namespaces])
 
     def wait_ready(self, seconds: float = 300) -> None:
         """Wait until every child is READY."""
@@ -53,17 +52,19 @@ class Stage:
 
 
 @contextmanager
-def fresh(count: int, *, mirror: bool = False, workers: int | None = None) -> Iterator[Stage]:
-    """Have a fresh cluster; it is gone when this is left, whatever happened."""
-    _say(f"a fresh cluster, {count} namespaces")
+def fresh(
+    wanted: int | Sequence[str], *, mirror: bool = False, workers: int | None = None, nodes: int = NODES
+) -> Iterator[Stage]:
+    """Have a fresh cluster with namespaces of these names, or so many; it is gone when this is left."""
+    names = tuple(f"simulated-{index:03}" for index in range(wanted)) if isinstance(wanted, int) else tuple(wanted)
+    _say(f"a fresh cluster, {len(names)} namespaces")
     cluster_command("up")
     try:
-        cluster_command("simulate", str(NODES))
+        cluster_command("simulate", str(nodes))
         process.LOG.unlink(missing_ok=True)
         kubectl = Kubectl(cluster_command("path", "kubectl"), places.KUBECONFIG)
         api, audit = Api(kubectl), Audit(places.AUDIT_LOG)
         _install(kubectl)
-        names = tuple(f"simulated-{index:03}" for index in range(count))
         stage = Stage(
             kubectl=kubectl,
             api=api,

@@ -5,9 +5,11 @@ import json
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import aiohttp
+
+from tests.e2e.local import Api
 
 MERGE = "application/merge-patch+json"
 
@@ -30,6 +32,12 @@ class Door:
     authority: str
     token: str
     agent: str
+
+    @classmethod
+    def of_admin(cls, api: Api, agent: str = "bench-admin") -> Self:
+        """Take the administrator's."""
+        token = api.headers["Authorization"].removeprefix("Bearer ")
+        return cls(server=api.server, authority=api.authority, token=token, agent=agent)
 
     def session(self) -> aiohttp.ClientSession:
         """Open a session; connections are kept and reused."""
