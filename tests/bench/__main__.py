@@ -8,16 +8,17 @@
     settled-mirrored     … after a restart, where an admission policy rewrites images
     admission            what the admission policies cost the API server
     admission-outages    what they refuse while an API server comes back
+    sweep                10,000 Workflows that lack their instance ID, also with 200 of 1 MB among them
 
-`render` needs nothing, those about admission an API server of their own. The others run on fresh local clusters, which
-need root and are gone at the end.
+`render` needs nothing, those about admission and the sweep an API server of their own. The others run on fresh local
+clusters, which need root and are gone at the end.
 """
 
 import argparse
 import sys
 from collections.abc import Callable
 
-from . import admission, burst, headline, render, report, settled
+from . import admission, burst, headline, render, report, settled, sweep
 from .report import Figure
 
 
@@ -43,6 +44,7 @@ def main() -> None:
         "settled-mirrored": lambda: settled.mirrored(minutes, count),
         "admission": admission.costs,
         "admission-outages": lambda: admission.outages(options.outages),
+        "sweep": sweep.run,
     }
     chosen = options.only or list(benches)
     if unknown := sorted(set(chosen) - benches.keys()):
@@ -51,6 +53,7 @@ def main() -> None:
         "headline": f" --rounds {options.rounds}",
         "render": "",
         "admission": "",
+        "sweep": "",
         "admission-outages": f" --outages {options.outages}",
         "burst": f" --rounds {options.rounds} --namespaces {count}",
     }

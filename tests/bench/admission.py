@@ -186,7 +186,7 @@ def _object(version: str, kind: str, name: str, **meta: Any) -> Object:
 # ---- what they cost
 
 
-def _workflow(size: int, *, nodes: bool) -> Object:
+def workflow(size: int, *, nodes: bool) -> Object:
     """Write a Workflow of about that size: in its templates, as it is submitted, or in its nodes, as it has run."""
     count = max(1, min(150, size // 1000))
     pad = 200 if nodes else max(100, size // count - 250)
@@ -218,10 +218,10 @@ def _workflow(size: int, *, nodes: bool) -> Object:
 
 def _cron_workflow(size: int) -> Object:
     """Write a CronWorkflow of about that size, as it is once it has its ID."""
-    workflow = _workflow(size, nodes=False)
-    workflow["metadata"]["labels"] = {names.INSTANCE_ID_LABEL: NAMESPACE}
-    spec = {"schedules": ["0 0 1 1 *"], "suspend": True, "workflowSpec": workflow["spec"]}
-    return workflow | {"kind": "CronWorkflow", "spec": spec}
+    made = workflow(size, nodes=False)
+    made["metadata"]["labels"] = {names.INSTANCE_ID_LABEL: NAMESPACE}
+    spec = {"schedules": ["0 0 1 1 *"], "suspend": True, "workflowSpec": made["spec"]}
+    return made | {"kind": "CronWorkflow", "spec": spec}
 
 
 def _node(index: int) -> Object:
@@ -244,8 +244,8 @@ def _costs(server: Server) -> list[Figure]:
     pinned = [each for each in server.shipped.values() if each["metadata"]["name"] != names.INSTANCE_ID_STARTED]
     figures = []
     for what, (size, creations, updates) in SIZES.items():
-        create = partial(_creates, server, _workflow(size, nodes=False), creations)
-        update = partial(_updates, server, _workflow(size, nodes=True), updates)
+        create = partial(_creates, server, workflow(size, nodes=False), creations)
+        update = partial(_updates, server, workflow(size, nodes=True), updates)
         keep = partial(_cron_updates, server, _cron_workflow(size), updates, drop=False)
         drop = partial(_cron_updates, server, _cron_workflow(size), updates, drop=True)
         figures += [
@@ -411,7 +411,7 @@ def _emptied(server: Server) -> None:
 
 
 def _submit(api_server: ApiServer, count: Count, over: threading.Event) -> None:
-    body = json.dumps(_workflow(2_000, nodes=False))
+    body = json.dumps(workflow(2_000, nodes=False))
     while not over.wait(0.05):
         count.sent += 1
         connection = _connect(api_server)
