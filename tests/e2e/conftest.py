@@ -35,6 +35,7 @@ ORDER = (
     "instance_ids",
     "drain",
     "every_door",
+    "adopt",
     "takeover",
     "killed",
     "uninstalled",
