@@ -5,14 +5,13 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
-from metaoperator.core import names, serving
+from metaoperator.core import lingering, names, serving
 from metaoperator.core.model import Manifest
 from metaoperator.core.serving import Controller
 from metaoperator.core.status import condition
 from metaoperator.core.strays import Work, give
 from metaoperator.core.sweep import BEGUN, Goal, open_labels
 
-_FINISHED: Final = frozenset({"Succeeded", "Failed", "Error"})
 _POSTPONED: Final = "too many workflows are already running"
 """Argo's own words for its throttle (argo-workflows `workflow/controller/controller.go`)."""
 _LOCK: Final = "Waiting for "
@@ -33,6 +32,7 @@ class Answer(StrEnum):
     POD_PENDING = "PodPending"
     NOT_TAKEN_UP = "NotTakenUp"
     UNSWEPT = "Unswept"
+    KEPT = "Kept"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,11 +71,13 @@ def explain(case: Case) -> Explanation:
     status: Mapping[str, Any] = case.workflow.get("status") or {}
     label = serving.instance_id_of(case.workflow)
     owners = serving.servers(meta["namespace"], label, case.controllers)
+    deleted = lingering.by_artifacts(case.workflow)
     for answer, why, cure in (
-        *_finished(status),
+        *(() if deleted else _finished(status)),
         *_nobody(case, label, owners),
         *_several(owners),
         *_not_ready(case, owners),
+        *(_kept(case) if deleted else ()),
         *_suspended(case.workflow),
         *_locked(status),
         *_throttled(status, owners),
@@ -91,7 +93,7 @@ _Found = Iterator[tuple[Answer, str, str]]
 
 
 def _finished(status: Mapping[str, Any]) -> _Found:
-    if (phase := status.get("phase")) in _FINISHED:
+    if (phase := status.get("phase")) in lingering.FINISHED:
         yield Answer.FINISHED, f"it has {'ended' if phase == 'Error' else 'finished'}: {phase}", ""
 
 
@@ -115,6 +117,10 @@ def _nobody(case: Case, label: str | None, owners: Sequence[Controller]) -> _Fou
         yield Answer.NO_CONTROLLER, f"{why}; the namespace has no workflow-controller of ours", cure
         return
     work = Work.of(case.workflow)
+    if lingering.by_artifacts(case.workflow):
+        cure = give(replace(work, started=False), case.instance_id)
+        yield Answer.NO_CONTROLLER, f"{why}: it is deleted, and nobody deletes its artifacts", cure
+        return
     work = replace(work, started=work.started or bool((case.workflow.get("status") or {}).get("phase")))
     goal = Goal(namespace=case.workflow["metadata"]["namespace"], instance_id=case.instance_id)
     paused = ((case.row or {}).get("spec") or {}).get("paused")
@@ -145,6 +151,12 @@ def _not_ready(case: Case, owners: Sequence[Controller]) -> _Found:
     if ready.get("status") != "True":
         why = f"its workflow-controller is not ready: {_told(case.row)}"
         yield Answer.CONTROLLER_NOT_READY, why, "see: metaoperator status"
+
+
+def _kept(case: Case) -> _Found:
+    yield from _pods(case.pods)
+    why, cure = lingering.why(case.workflow, case.pods)
+    yield Answer.KEPT, f"it is deleted, and kept by its finalizer {lingering.FINALIZER}: {why}", cure
 
 
 def _suspended(workflow: Manifest) -> _Found:

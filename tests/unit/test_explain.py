@@ -246,7 +246,8 @@ def test_each_answer_has_its_reason_and_its_cure(name: str) -> None:
 
 def test_every_answer_has_a_case() -> None:
     """A new one needs its row above."""
-    assert {answer for _, answer, _, _ in CASES.values()} == set(Answer)
+    # Why one that is deleted does not go has a table of its own: test_lingering.py.
+    assert {answer for _, answer, _, _ in CASES.values()} | {Answer.KEPT} == set(Answer)
 
 
 def test_the_first_that_holds_is_told() -> None:
