@@ -44,8 +44,8 @@ class Adopter:
         if live is not None and ownership.is_ours(live, namespace.uid):
             self._fleet.learn(live)
             return None
-        if live is not None and "deletionTimestamp" in live["metadata"] and written:
-            return None  # the one that is replaced: which ID it has was asked before
+        if written and (live is None or "deletionTimestamp" in live["metadata"]):
+            return None  # nothing to take over, or what is being replaced: which ID it has was asked before
         found = [] if live is None else [await self._judged(how) for how in foreign.started(live)]
         others = sorted(self._others(ref))
         why = adopt.refusal(live, found, others, namespace=namespace.name, written=written, policy=policy)

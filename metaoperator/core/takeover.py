@@ -52,10 +52,22 @@ def steps(
     for manifest in desired:
         ref = Ref.of(manifest)
         live = found.get(ref)
-        if live is None or (ref.kind == SERVICE_ACCOUNT and child_is_ours):
+        if live is None:
             continue
-        planned[ref] = _step(manifest, live, beside if ref.kind == DEPLOYMENT else ())
+        if ref.kind == SERVICE_ACCOUNT and child_is_ours:
+            planned[ref] = _stranger(ref, live)
+        else:
+            planned[ref] = _step(manifest, live, beside if ref.kind == DEPLOYMENT else ())
     return planned
+
+
+def _stranger(ref: Ref, live: Manifest) -> Step:
+    """Hold an account that came when the child was ours already."""
+    message = (
+        f"{ref} exists and does not carry our mark (written by {', '.join(_managers(live))}): an account is taken over "
+        "only with the workflow-controller that runs under it, and that is ours already; delete it, and ours is made"
+    )
+    return Step(verb=Verb.HOLD, ref=ref, reason=Reason.CONFLICT, message=message)
 
 
 def _step(manifest: Manifest, live: Manifest, beside: Sequence[str]) -> Step:

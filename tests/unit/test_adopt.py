@@ -272,8 +272,11 @@ def test_an_account_is_taken_over_only_before_the_child_is_ours() -> None:
     """Whoever may make one later would otherwise be given a controller's rights."""
     account = builders.rendered({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "a"}})
     found = {Ref.of(account): foreign(account)}
-    assert len(takeover.steps([account], found, child_is_ours=False, beside=())) == 1
-    assert takeover.steps([account], found, child_is_ours=True, beside=()) == {}
+    (before,) = takeover.steps([account], found, child_is_ours=False, beside=()).values()
+    (after,) = takeover.steps([account], found, child_is_ours=True, beside=()).values()
+    assert before.verb is Verb.ADOPT
+    assert (after.verb, after.reason, after.uid) == (Verb.HOLD, Reason.CONFLICT, ""), "nothing is begun on it"
+    assert "spec.adopt" not in after.message, "it says so already"
 
 
 def test_a_volume_claim_is_not_made_anew() -> None:
