@@ -329,6 +329,42 @@ async def test_an_account_that_comes_later_is_not_taken_over(world: World, serve
         server.delete("ServiceAccount", "team-a", NAME)
         world.make("ServiceAccount", "team-a", NAME)
         await world.until(lambda: world.condition("team-a") == ("False", "Conflict"))
+        assert "an account is taken over only with" in world.message("team-a")
+        server.delete("ServiceAccount", "team-a", NAME)
+        await world.until(lambda: world.ready("team-a"), 300)
+
+
+async def test_a_child_that_was_taken_over_is_kept_like_any_other(world: World, server: FakeApiServer) -> None:
+    """Its Deployment is made anew although the field still says `Adopt`, and another controller came beside it."""
+    the_same(world)
+    row(world)
+    async with world.operator():
+        world.opt_in("team-a")
+        await world.until(lambda: world.ready("team-a"))
+        may_list(world, "team-a", "argo")
+        words = ["workflow-controller", "--namespaced", "--configmap=theirs"]
+        container = {"name": "c", "image": "i", "command": words}
+        labels = {"app": "argo"}
+        pod = {"metadata": {"labels": labels}, "spec": {"serviceAccountName": "argo", "containers": [container]}}
+        world.make("ConfigMap", "team-a", "theirs", data={})
+        world.make("ServiceAccount", "team-a", "argo")
+        spec = {"selector": {"matchLabels": labels}, "template": pod}
+        world.make("Deployment", "team-a", "argo", api="apps/v1", spec=spec)
+        await world.until(lambda: world.condition("team-a") == ("True", "Neighbour"))
+        server.delete("Deployment", "team-a", NAME)
+        await world.until(lambda: server.get("Deployment", "team-a", NAME) is not None, 30)
+        await world.until(lambda: world.condition("team-a") == ("True", "Neighbour"), 120)
+
+
+async def test_without_a_row_diff_shows_it_too(world: World, server: FakeApiServer) -> None:
+    """`--adopt`: nothing has to be written to look; and without it the names are taken."""
+    the_same(world)
+    async with world.nature():
+        await world.until(lambda: server.select("Pod", "team-a"))
+        plain, assumed = await foretell(world), await foretell(world, adopt=True)
+    assert plain.stalled.startswith("Conflict: ")
+    assert {c.what for c in assumed.changes if c.ref.kind.kind != "WorkflowController"} == {"adopted"}
+    assert "spec.adopt is Adopt for --adopt" in assumed.notes
 
 
 def blue_stock(world: World) -> None:
