@@ -83,12 +83,12 @@ def _wrong_id(instance: str, written: str, policy: Policy, namespace: str) -> st
     if not instance:
         if policy is Policy.NONE and not written:
             return ""
-        # With an ID the child would serve none of them, and a schedule that nobody serves stops without a word.
+        # With an ID the child would serve none of them, and what the old one begins to its last moment is stranded.
         return (
-            "the install has no instance ID, and taken over it would have one: its Workflows and CronWorkflows, which "
-            "have none either, would be left to nobody; set instanceIDPolicy: None in the ControllerTemplate "
-            "(manifests/components/instance-id-none), or give the install an ID, label its CronWorkflows, wait until "
-            "its Workflows without one have ended" + (f", and then: {anew}" if written else "")
+            "the install has no instance ID, and taken over it would have one: what it has begun, without one, would "
+            "be left to nobody; when none of its Workflows runs, delete the Deployment: ours is installed, and gives "
+            "its ID to CronWorkflows and to Workflows that wait; or go on without an ID, by instanceIDPolicy: None in "
+            "the ControllerTemplate (manifests/components/instance-id-none)" + (f", and: {anew}" if written else "")
         )
     if written and written != instance:
         return (

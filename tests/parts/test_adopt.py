@@ -16,7 +16,7 @@ from tests.fake import FakeApiServer
 from .test_overlap import may_list
 from .test_preview import foretell, without_account
 from .test_replaced import dies_at
-from .world import SIX, World
+from .world import ARGO, SIX, World
 
 NAME, CONFIG = "workflow-controller", "workflow-controller-configmap"
 HAND = "kubectl-client-side-apply"
@@ -568,6 +568,28 @@ async def test_an_install_without_an_id_goes_on_without_one_under_that_policy(
         world.opt_in("team-a")
         await world.until(lambda: world.ready("team-a"), 120)
         assert "instanceID" not in get(server, "WorkflowController", NAME)["spec"]
+
+
+async def test_an_install_without_an_id_gives_way_when_it_is_deleted(world: World, server: FakeApiServer) -> None:
+    """The way that its refusal names: ours follows with an ID, takes the rest over, and its schedules get that ID."""
+    stock(world, "")
+    world.make("CronWorkflow", "team-a", "nightly", api=ARGO, spec={"schedules": ["0 0 * * *"]})
+    row(world)
+    async with world.operator():
+        world.opt_in("team-a")
+        await world.until(lambda: world.condition("team-a") == ("False", "AdoptionRefused"))
+        assert "delete the Deployment" in world.message("team-a")
+        await asyncio.sleep(100)
+        assert names.INSTANCE_ID_LABEL not in (get(server, "CronWorkflow", "nightly")["metadata"].get("labels") or {})
+        server.delete("Deployment", "team-a", NAME)
+        await world.until(lambda: world.ready("team-a") and world.whole("team-a"), 200)
+        assert list(get(server, "ConfigMap", CONFIG)["data"]) == ["config"]
+
+        def labelled() -> bool:
+            labels = get(server, "CronWorkflow", "nightly")["metadata"].get("labels") or {}
+            return labels.get(names.INSTANCE_ID_LABEL) == "team-a"
+
+        await world.until(labelled, 120)
 
 
 async def test_adopt_where_there_is_nothing_is_an_opt_in_like_any_other(world: World, server: FakeApiServer) -> None:
