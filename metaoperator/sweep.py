@@ -71,6 +71,7 @@ class Sweep:
         self._waiting: dict[str, int] = {}
         self._faults: dict[str, Note] = {}
         self._tries: dict[str, int] = {}
+        self._failing: set[str] = set()
 
     @property
     def informers(self) -> tuple[Informer, ...]:
@@ -83,18 +84,20 @@ class Sweep:
 
     def waiting(self) -> Mapping[str, int]:
         """Count the Workflows that are about to get their ID, by namespace, for metrics."""
-        return self._waiting
+        return {name: count for name, count in self._waiting.items() if count}
 
     def anew(self) -> None:
         """Begin a term: whom to serve is told by the first look at each namespace, not by what was so in another."""
         self._goals.clear()
         self._passes.clear()
+        self._failing.clear()
 
     def forget(self, namespace: str) -> None:
         """Drop what is remembered of one namespace, and leave it alone from now on."""
         for each in (self._goals, self._passes, self._open, self._swept, self._waiting, self._faults, self._tries):
             each.pop(namespace, None)
         self._finished.discard(namespace)
+        self._failing.discard(namespace)
         self._stays.forget(namespace)
 
     # ---- what is to be done
@@ -129,10 +132,7 @@ class Sweep:
             swept=self._swept[name],
             fault=self._faults.get(name),
         )
-        if waiting:
-            self._waiting[name] = waiting
-        else:
-            self._waiting.pop(name, None)
+        self._waiting[name] = waiting
         if not (alive and ready):
             self._goals.pop(name, None)
             self._passes.pop(name, None)
@@ -143,6 +143,8 @@ class Sweep:
         if None in found and (left or status.condition(published, Condition.READY).get("status") != "True"):
             self._finished.add(name)
         self._open[name] = found
+        if name in self._failing or name in self._tries:
+            return standing  # it is due by itself, and what happens here meanwhile makes no difference to what failed
         if waiting or name in self._finished or any(map(standing.takes, schedules)):
             self._ask(name, 0.0)
         elif stays:
@@ -178,16 +180,15 @@ class Sweep:
             return again
         try:
             due = await self._look(goal)
-        except Rejected as exc:
-            self._passes.pop(name, None)
-            if name in self._goals:
+        except (Rejected, RetryableError) as exc:
+            self._passes.pop(name, None)  # what was under way is planned anew
+            self._failing.add(name)
+            if isinstance(exc, Rejected) and name in self._goals:
                 told = f"what has no instance ID here waits for the operator: {exc.told}"
                 self._faults[name] = Note(reason=exc.reason, message=told)
                 self._fleet.work_moved(name)
             raise
-        except RetryableError:
-            self._passes.pop(name, None)  # what was under way is planned anew
-            raise
+        self._failing.discard(name)
         if self._faults.pop(name, None) is not None:
             self._fleet.work_moved(name)
         return min((each for each in (again, due) if each is not None), default=None)

@@ -262,10 +262,11 @@ async def test_what_was_started_stays_for_its_controller_to_come_back(world: Wor
         await world.until(lambda: "orphaned" not in counts(world, "team-a"), 60)
 
 
-@pytest.mark.parametrize("leaves", [True, False])
-async def test_what_has_ended_goes_too_where_nobody_serves_it(world: World, *, leaves: bool) -> None:
+@pytest.mark.parametrize("who", ["leaves", "stays", "was never there"])
+async def test_what_has_ended_goes_too_where_nobody_serves_it(world: World, who: str) -> None:
     """For its time to live, archive and deletion; as long as somebody does, it stays."""
-    install(world, config={})
+    if who != "was never there":
+        install(world, config={})
     world.namespace("team-a")
     for number in range(250):
         submit(world, "team-a", f"old-{number:03}", None)
@@ -273,13 +274,14 @@ async def test_what_has_ended_goes_too_where_nobody_serves_it(world: World, *, l
     async with operator(world):
         await served(world, beside=False)
         await asyncio.sleep(60)
-        if leaves:
+        if who == "leaves":
             world.server.delete("Deployment", "argo", "argo")
-            await world.until(lambda: counts(world, "team-a").get("swept") == 250, 120)
-            assert {label(world, f"old-{number:03}") for number in range(250)} == {"team-a"}
-        else:
+        if who == "stays":
             await asyncio.sleep(600)
             assert swept(world) == []
+        else:
+            await world.until(lambda: counts(world, "team-a").get("swept") == 250, 120)
+            assert {label(world, f"old-{number:03}") for number in range(250)} == {"team-a"}
 
 
 # CronWorkflows
@@ -327,6 +329,18 @@ async def test_a_schedule_whose_workflow_cannot_move_waits_unless_it_allows_seve
         world.phase("team-a", "a-1", "Failed", completed=True)
         await world.until(lambda: label(world, "a", CRON) == "team-a", 30)
         await world.until(lambda: world.condition("team-a", "OrphanedWorkflows") == ("", ""), 60)
+
+
+async def test_a_schedule_does_not_overtake_its_workflow(world: World, server: FakeApiServer) -> None:
+    """One whose write fails is tried again, and the schedule comes after it."""
+    world.namespace("team-a")
+    cron(world, "a")
+    fired(world, "a-1", "a")
+    server.faults.answer(409, verb="patch", resource="workflows", name="a-1", times=3)
+    async with operator(world):
+        await served(world, beside=False)
+        await world.until(lambda: label(world, "a", CRON) == "team-a")
+        assert [(name, code) for _, name, code in swept(world)] == [("a-1", 409)] * 3 + [("a-1", 200), ("a", 200)]
 
 
 async def test_a_schedule_that_contradicts_itself_is_told_and_left_alone(world: World) -> None:
@@ -485,8 +499,14 @@ async def test_an_operator_without_the_rights_says_so(world: World, server: Fake
         await world.until(lambda: world.condition("team-a", "OrphanedWorkflows") == ("True", "OperatorForbidden"))
         assert "cannot list resource" in world.message("team-a", "OrphanedWorkflows")
         assert label(world, "w") is None
+        before = may_not.hits
+        for number in range(60):
+            world.workflow("team-a", f"busy-{number}", **{names.PHASE_LABEL: "Running"})
+            await asyncio.sleep(10)
+        assert may_not.hits - before < 20, "sixty times something happened beside it"
         may_not.release()
         await world.until(lambda: label(world, "w") == "team-a", 400)
+        world.phase("team-a", "w", "Running")
         await world.until(lambda: world.condition("team-a", "OrphanedWorkflows") == ("", ""), 60)
 
 
