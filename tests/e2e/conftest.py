@@ -34,6 +34,7 @@ ORDER = (
     "overlap",
     "instance_ids",
     "drain",
+    "sweep",
     "every_door",
     "adopt",
     "takeover",
