@@ -142,18 +142,19 @@ class Place:
         self._kubectl("delete", "cronworkflow", "compat", "-n", self.main)
 
     def repairs(self) -> None:
-        """What is deleted comes back, what is changed is put right, and the child leads again."""
-        before = self._child()["spec"]["template"]["spec"]["containers"][0]["image"]
-        config = "configmap/workflow-controller-configmap"
+        """What is deleted comes back, what is changed is put right, and the child goes on."""
+        config, service = "configmap/workflow-controller-configmap", "service/workflow-controller-metrics"
+        before = self._kubectl.json("get", service, "-n", self.main)["spec"]["selector"]
         self._kubectl("delete", config, "-n", self.main)
-        self._kubectl("set", "image", CHILD, "workflow-controller=nowhere/controller:v0", "-n", self.main)
+        patch = '{"spec":{"selector":{"app.kubernetes.io/name":"another"}}}'
+        self._kubectl("patch", service, "-n", self.main, "--type=merge", "-p", patch)
 
         def whole() -> None:
             try:
                 self._kubectl("get", config, "-n", self.main)
             except Refused as exc:
                 raise AssertionError(str(exc)) from exc
-            assert self._child()["spec"]["template"]["spec"]["containers"][0]["image"] == before
+            assert self._kubectl.json("get", service, "-n", self.main)["spec"]["selector"] == before
 
         eventually(whole, seconds=WAIT)
         self._told(self.main, "Ready", "True", "Leading")
