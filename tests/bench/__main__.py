@@ -15,6 +15,7 @@ clusters, which need root and are gone at the end.
 """
 
 import argparse
+import signal
 import sys
 from collections.abc import Callable
 
@@ -24,6 +25,9 @@ from .report import Figure
 
 def main() -> None:
     """Run the benches that are asked for; print their figures and keep them."""
+    # Ended by a signal, also where a shell in the background had it ignored: the cluster goes with the bench.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     parser = argparse.ArgumentParser(
         prog="python -m tests.bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
