@@ -12,6 +12,7 @@ import contextlib
 import json
 import os
 import secrets
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -272,6 +273,8 @@ def say(text: str) -> None:
 
 def run(main: Callable[[], None]) -> int:
     """Turn what goes wrong into a sentence and an exit code: 2 for what was not fit, 1 for what does not work."""
+    # Ended by a signal, it takes all away as well.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         main()
     except Unfit as exc:
