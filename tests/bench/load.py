@@ -85,6 +85,8 @@ class Load:
         with contextlib.suppress(asyncio.CancelledError):
             await self._watching
         await self._session.close()
+        # TLS connections end a moment after aiohttp has let go of them, and an event loop that is gone cannot end them.
+        await asyncio.sleep(0.25)
 
     async def submit(self, namespaces: Iterable[str], *, pods: int, at_once: int = 32) -> list[Run]:
         """Create one Workflow for each name, as fast as the API server takes them."""

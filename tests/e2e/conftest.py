@@ -32,6 +32,7 @@ ORDER = (
     "conflict_ends",
     "optout",
     "overlap",
+    "headline",
     "instance_ids",
     "drain",
     "sweep",
