@@ -9,9 +9,10 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from metaoperator import batches
 from metaoperator.cluster import Cluster, Selection
 from metaoperator.core import names, ownership, shard
-from metaoperator.core.errors import Conflict, Gone, Rejected
+from metaoperator.core.errors import Conflict, Gone, Rejected, RetryableError
 from metaoperator.core.model import DEPLOYMENT, NAMESPACE, POD, Manifest, Ref
 from metaoperator.fleet import Fleet
 from metaoperator.informer import Informer
@@ -28,6 +29,7 @@ FORGOTTEN: Final = Selection(
     metadata_only=True,
 )
 REFUSED_SECONDS: Final = 300.0
+FAILED_SECONDS: Final = 30.0
 
 
 class ArtifactGC:
@@ -54,11 +56,24 @@ class ArtifactGC:
         if not self.pods.holds(namespace) or (instance := await self._instance(namespace)) is None:
             return None
         again = None
-        for pod in list(self.pods.within(namespace)):
-            if pod["metadata"]["labels"][names.MISPLACED_INSTANCE_ID_LABEL] == instance:
-                again = again if await self._label(pod, instance) else REFUSED_SECONDS
-        there = {pod["metadata"]["uid"] for pod in self.pods.within(namespace)} if again else set()
-        self._told = {uid: told for uid, told in self._told.items() if told != namespace or uid in there}
+
+        async def label(pod: Manifest) -> bool:
+            nonlocal again
+            again = again if await self._label(pod, instance) else REFUSED_SECONDS
+            return False
+
+        key = names.MISPLACED_INSTANCE_ID_LABEL
+        there = [pod for pod in self.pods.within(namespace) if pod["metadata"]["labels"][key] == instance]
+        try:
+            await batches.each(there, label)
+        except RetryableError as exc:
+            if not batches.may_be_its_own(exc):
+                raise
+            # Such as a webhook for pods that is down: what else is to be done in this namespace goes on.
+            log.warning("artifact GC pod not labelled", extra={"namespace": namespace, "error": str(exc)})
+            again = FAILED_SECONDS
+        left = {pod["metadata"]["uid"] for pod in self.pods.within(namespace)} if again else set()
+        self._told = {uid: told for uid, told in self._told.items() if told != namespace or uid in left}
         return again
 
     async def _instance(self, namespace: str) -> str | None:
