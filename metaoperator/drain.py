@@ -12,7 +12,7 @@ from typing import Final
 
 from metaoperator import batches
 from metaoperator.cluster import Cluster, Selection, crd_exists
-from metaoperator.core import drain, names, ownership
+from metaoperator.core import drain, names, ownership, serving
 from metaoperator.core.drain import Schedule, Seen, Step, Terms
 from metaoperator.core.errors import Gone, Rejected, RetryableError
 from metaoperator.core.model import CRON_WORKFLOW, WORKFLOW, Kind, Manifest, Namespace, Ref, WorkCount
@@ -29,12 +29,16 @@ PLURALS: Final = {WORKFLOW: "workflows", CRON_WORKFLOW: "cronworkflows"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drained:
-    """What one look did: with a `note`, the child is still needed. `again` is when the next step is due, in seconds."""
+    """What one look did: with a `note`, the child is still needed. `again` is when the next step is due, in seconds.
+
+    What `failed` is to be tried again when it was told.
+    """
 
     note: Note | None
     stalled: Note | None
     progress: Drain
     again: float | None
+    failed: RetryableError | None = None
 
 
 class Drainer:
@@ -62,7 +66,7 @@ class Drainer:
         published = (wfc or {}).get("status") or {}
         before, terms, now = Drain.of(published), Terms.of(wfc), self._wall_clock()
         again = await self._newcomers.look(namespace, instance, published, seen)
-        stalled, done = None, 0
+        stalled, failed, done = None, None, 0
         found = Seen()
         try:
             found = await self._seen(namespace, instance, terms, seen, lives=lives)
@@ -73,13 +77,19 @@ class Drainer:
         except Rejected as exc:
             step = Step(note=Note(reason=Reason.DRAINING, message=str(exc)), since=before.since)
             stalled = Note(reason=exc.reason, message=exc.told)
+        except RetryableError as exc:
+            if not batches.may_be_its_own(exc):
+                raise
+            # A webhook that is down may fail for days: whoever waits for the end sees what it waits for.
+            step = Step(note=Note(reason=Reason.DRAINING, message=f"tried again by itself: {exc}"), since=before.since)
+            failed = exc
         if step.due is not None:
             again = min(step.due.total_seconds(), step.due.total_seconds() if again is None else again)
         handed_back = max(before.handed_back, self._handed.get(namespace.name, 0)) + done
         if handed_back:
             self._handed[namespace.name] = handed_back
         progress = Drain(since=step.since, waiting=found.unfinished, handed_back=handed_back)
-        return Drained(note=step.note, stalled=stalled, progress=progress, again=again)
+        return Drained(note=step.note, stalled=stalled, progress=progress, again=again, failed=failed)
 
     # ---- gather
 
@@ -88,7 +98,11 @@ class Drainer:
         foreigners = self._fleet.around.foreigners
         # Who may not see the others promises nothing of them.
         others = () if foreigners.deployments.refused else foreigners.controllers()
-        found = Seen(successor=drain.successor(namespace.name, others))
+        mine = serving.servers(namespace.name, instance or None, others)
+        found = Seen(
+            successor=drain.successor(namespace.name, others),
+            served=lives or bool(mine or foreigners.deployments.refused),
+        )
         if instance or not found.successor:  # a child without an ID and its successor serve the same
             found = replace(found, schedules=await self._schedules(namespace, instance, found, terms))
         count = (await counted(self._cluster, namespace, instance, seen)).unfinished

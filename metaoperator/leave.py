@@ -80,7 +80,8 @@ class Leaver:
         if wfc is None:
             await self._orphaned(namespace, ours, waits)
         if drained.note is not None:
-            await self._scale(deployment, wanted=True)
+            if drained.failed is None:
+                await self._scale(deployment, wanted=True)
             note = replace(drained.note, message=f"opted out; {waits}")
             verdict = health.assess(deployment, seen.pods, seen.lease, now=self._wall_clock())
         else:
@@ -93,8 +94,8 @@ class Leaver:
             stalled = drained.stalled or outcome.stalled
             told = view(wfc, verdict, stalled=stalled, reconciling=note, seen=seen, drain=drained.progress)
             wait = await self._publisher.publish(wfc, told)
-        if outcome.later is not None:
-            raise outcome.later
+        if (later := drained.failed or outcome.later) is not None:
+            raise later
         return min(each for each in (wait, drained.again, LOOK_AGAIN_SECONDS) if each is not None)
 
     async def _take_down(

@@ -89,10 +89,12 @@ class Seen:
     """What one look found under our instance ID. `successor` is who serves what has none, empty for nobody.
 
     `held` names the Workflows that are being deleted and wait for the child. What is looked for only when nothing
-    before it is left counts as absent until then.
+    before it is left counts as absent until then. It is not `served` where the child is gone before its time, and no
+    other controller has its ID.
     """
 
     successor: str = ""
+    served: bool = True
     schedules: Sequence[Schedule] = ()
     unfinished: int = 0
     finished: int = 0
@@ -125,15 +127,16 @@ def decide(seen: Seen, terms: Terms, *, instance_id: str, since: datetime | None
         free = tuple(each for each in seen.schedules if each.free)
     elif not terms.stop_schedules and (lost := [each.name for each in seen.schedules if each.suspended is False]):
         # What runs out meanwhile is not what the schedules start after somebody agreed: the time counts anew.
-        return Step(note=Note(reason=Reason.SCHEDULES_WOULD_STOP, message=_would_stop(lost)))
-    since = since or now
+        return Step(note=_lost(lost, seen, instance_id))
+    since = min(since or now, now)  # a clock that was ahead, and was put right, would make us wait for as long
     stuck = [each.name for each in seen.schedules if not each.free] if seen.successor else []
     if seen.unfinished or stuck:
         late = terms.timeout is not None and now - since >= terms.timeout
-        told = _waits(instance_id, stuck)
-        reason, due = Reason.DRAINING, None
+        told = _waits(instance_id, stuck) if seen.served else f"unfinished Workflows wait: {_nobody(instance_id)}"
+        reason, due = Reason.DRAINING if seen.served else Reason.WORKFLOW_ORPHANED, None
         if late and terms.then is Then.DELETE:
             told = f"unfinished Workflows with {_named(instance_id)} are deleted: spec.drain.timeout is over"
+            reason = Reason.DRAINING
         elif late:
             reason, told = Reason.DRAIN_TIMEOUT, f"spec.drain.timeout is over, and spec.drain.then is Keep: {told}"
         elif terms.timeout is not None:
@@ -174,6 +177,13 @@ def _named(instance_id: str) -> str:
     return f"ID {instance_id}" if instance_id else "no ID"
 
 
+def _nobody(instance_id: str) -> str:
+    return (
+        f"the child's Deployment was deleted, and no other controller serves what has {_named(instance_id)}: opt in "
+        "again, which makes it anew, and then out, or delete them"
+    )
+
+
 def _waits(instance_id: str, stuck: Sequence[str]) -> str:
     told = (
         f"unfinished Workflows with {_named(instance_id)} are served until they end: stop or delete them to leave "
@@ -184,12 +194,16 @@ def _waits(instance_id: str, stuck: Sequence[str]) -> str:
     return told
 
 
-def _would_stop(lost: Sequence[str]) -> str:
-    return (
+def _lost(lost: Sequence[str], seen: Seen, instance_id: str) -> Note:
+    if not seen.served:
+        told = f"CronWorkflow {_some(lost)} stands still: {_nobody(instance_id)}"
+        return Note(reason=Reason.SCHEDULE_ORPHANED, message=told)
+    told = (
         f"no other controller would go on with CronWorkflow {_some(lost)}: the child is kept, and with it the "
         "schedules; suspend or delete them, install a controller of all namespaces without an instance ID, or agree "
         "that they stop: spec.drain.stopSchedules: true in the WorkflowController"
     )
+    return Note(reason=Reason.SCHEDULES_WOULD_STOP, message=told)
 
 
 def _held(held: Sequence[str]) -> str:
