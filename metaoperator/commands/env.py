@@ -113,9 +113,20 @@ async def _server(cluster: Cluster, namespace: str, instance: str) -> Manifest |
         async for page in cluster.list_pages(Selection(kind=DEPLOYMENT, label_selector=ours)):
             found: Sequence[Manifest] = page["items"]
             for each in found:
-                if "--namespaced" not in _arguments(each) and shard.recorded(each) == instance:
+                shows = "--namespaced" not in _arguments(each) and shard.recorded(each) == instance
+                if shows and "deletionTimestamp" not in each["metadata"] and await _rendered(cluster, each):
                     return each
     return None
+
+
+async def _rendered(cluster: Cluster, deployment: Manifest) -> bool:
+    """Tell whether the operator made it, as the row of its namespace says, which no tenant writes.
+
+    Marks anybody can set in a namespace of his own, and whoever speaks to a server hands it his token.
+    """
+    wfc = await cluster.get(Ref(WORKFLOW_CONTROLLER, deployment["metadata"]["namespace"], names.WORKFLOW_CONTROLLER))
+    inventory = ((wfc or {}).get("status") or {}).get("inventory") or ()
+    return f"{DEPLOYMENT.kind}/{deployment['metadata']['name']}" in inventory
 
 
 def _through(server: str, arguments: Sequence[str]) -> Iterator[str]:

@@ -181,16 +181,29 @@ def test_a_namespace_without_an_argo_server_says_how_to_have_one(run: Run, serve
 
 
 @pytest.mark.parametrize(
-    ("where", "recorded", "more"),
-    [("argo-server", "metaoperator", ()), ("team-b", "metaoperator", ("--namespaced",)), ("argo-server", "team-b", ())],
-    ids=["of the fleet", "of another namespace", "of another ID"],
+    ("where", "recorded", "more", "inventory"),
+    [
+        ("argo-server", "metaoperator", (), ["Deployment/argo-server"]),
+        ("team-b", "metaoperator", ("--namespaced",), ["Deployment/argo-server"]),
+        ("argo-server", "team-b", (), ["Deployment/argo-server"]),
+        ("team-b", "metaoperator", (), ["Deployment/workflow-controller"]),
+        ("team-b", "metaoperator", (), None),
+    ],
+    ids=["of the fleet", "of another namespace", "of another ID", "marked by a tenant", "where nobody opted in"],
 )
 def test_a_server_of_all_namespaces_with_its_id_is_a_namespaces_too(
-    run: Run, served: Served, where: str, recorded: str, more: tuple[str, ...]
+    run: Run, served: Served, where: str, recorded: str, more: tuple[str, ...], inventory: list[str] | None
 ) -> None:
-    """Found by what it is told; one that shows only its own namespace, or another ID, shows nothing of this one."""
+    """Found by what it is told; one that shows only its own namespace, or another ID, shows nothing of this one.
+
+    Nor is one that a tenant marked as ours: it would be handed the token of whoever asks for another namespace.
+    """
     served.namespace("team-a")
     served.namespace(where)
+    if inventory is not None:
+        row = {"name": names.WORKFLOW_CONTROLLER, "namespace": where}
+        body = {"apiVersion": names.API_VERSION, "kind": "WorkflowController", "metadata": row, "spec": {}}
+        served.object(body, status={"inventory": inventory})
     served.create("WorkflowController", "team-a", names.WORKFLOW_CONTROLLER, spec={"instanceID": "metaoperator"})
     labels = {"app.kubernetes.io/name": names.ARGO_SERVER, names.MANAGED_BY_LABEL: names.MANAGED_BY}
     container = {"name": names.ARGO_SERVER, "image": "i", "args": ["server", *more]}
@@ -208,7 +221,7 @@ def test_a_server_of_all_namespaces_with_its_id_is_a_namespaces_too(
         }
     )
     ran = run("env", "team-a", "--server")
-    if (recorded, more) == ("metaoperator", ()):
+    if where == "argo-server" and recorded == "metaoperator":
         assert (ran.code, ran.err) == (0, "")
         assert "export ARGO_NAMESPACE=team-a\n" in ran.out
         assert "export ARGO_SERVER=argo-server.argo-server.svc:2746\n" in ran.out
