@@ -8,19 +8,24 @@ import logging
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter
 
 from metaoperator import batches
 from metaoperator.cluster import Cluster, Selection
 from metaoperator.core import names, sweep
-from metaoperator.core.errors import Forbidden, Rejected
+from metaoperator.core.errors import Forbidden, Rejected, RetryableError
 from metaoperator.core.model import CRON_WORKFLOW, WORKFLOW, Manifest, Ref
 from metaoperator.core.strays import Work
 from metaoperator.core.sweep import Goal
 from metaoperator.stays import Stays
 
 log = logging.getLogger(__name__)
+
+TRIES: Final = 5
+"""After so many server errors one object is left aside for a while, and told."""
+FAILED_SECONDS: Final = 60.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -92,8 +97,15 @@ class Broom:
         except Rejected as exc:
             why = f"the controller of this namespace would serve it, but the ID cannot be put on: {exc.told}"
             self._stays.stay(ref.namespace, seen, why)
+        except RetryableError as exc:
+            if not batches.may_be_its_own(exc) or self._stays.failed(ref.namespace, work.uid) < TRIES:
+                raise
+            why = f"the controller of this namespace would serve it, but the ID cannot be put on yet: {exc}"
+            self._stays.stay(ref.namespace, seen, why, seconds=FAILED_SECONDS)
         finally:
-            if not moved:
+            if moved:
+                self._stays.passed(ref.namespace, work.uid)
+            else:
                 current.missed = True
                 current.stuck.add(work.schedule)
         return moved

@@ -3,12 +3,13 @@
 import asyncio
 import logging
 import random
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from metaoperator.cluster import Cluster, Selection
-from metaoperator.core import foreign, names, serving, shard
+from metaoperator.core import foreign, health, names, serving, shard
 from metaoperator.core.errors import Gone, Rejected, RetryableError
 from metaoperator.core.foreign import Foreign, Started
 from metaoperator.core.model import CONFIG_MAP, DEPLOYMENT, LEASE, POD, Manifest, Ref
@@ -65,8 +66,7 @@ class Foreigners:
     ) -> None:
         """`leads` tells whether a controller's Lease moves, `holder` the pod that moves a Lease.
 
-        `changed` gets the namespaces concerned, or "" for all of them. `epoch` moves on with everything that is heard
-        of any of them: what was read in another one may no longer be so.
+        `changed` gets the namespaces concerned, or "" for all of them.
         """
         self._cluster = cluster
         self._leads = leads
@@ -75,7 +75,7 @@ class Foreigners:
         self._found: dict[Ref, tuple[Foreign, ...]] = {}
         self._unread: set[Ref] = set()
         self._news = asyncio.Event()
-        self.epoch = 0
+        self._epochs: Counter[str] = Counter()
         self._told: frozenset[Controller] = frozenset()
         self.deployments = Informer(
             cluster,
@@ -94,6 +94,13 @@ class Foreigners:
         found = [each for several in self._found.values() for each in several]
         return tuple(sorted(serving.foreign(each, leads=self._leads(each)) for each in found))
 
+    def epoch(self, namespace: str) -> int:
+        """Tell the epoch of a namespace: it moves on with all that is heard of whoever acts there.
+
+        What was read in another one may no longer be so.
+        """
+        return self._epochs[""] + self._epochs[namespace]
+
     def runs(self) -> list[Coroutine[Any, Any, None]]:
         """Hand out what has to run."""
         return [self.deployments.run(), self._run()]
@@ -109,8 +116,9 @@ class Foreigners:
         now = frozenset(self.controllers())
         if moved := now ^ self._told:
             self._told = now
-            self.epoch += 1
-            self._changed({each.sees for each in moved})
+            places = {each.sees for each in moved}
+            self._epochs.update(places)
+            self._changed(places)
 
     def lease_moved(self, lease: Ref) -> None:
         """Note that a Lease changed hands, came, went or stands still.
@@ -124,7 +132,8 @@ class Foreigners:
             self._news.set()
 
     def _deployment_changed(self, ref: Ref, _before: Manifest | None, after: Manifest | None) -> None:
-        self.epoch += 1
+        # What one does that may not act anywhere is no news there: a tenant's would end everybody's work each time.
+        self._epochs.update({each.sees for each in self._found.get(ref, ())})
         if after is None and ref not in self._found:
             self._unread.discard(ref)
             return
@@ -139,14 +148,21 @@ class Foreigners:
             except TimeoutError:
                 self._unread |= self._found.keys()
             self._news.clear()
-            for ref in sorted(self._unread):
-                try:
-                    await self._read(ref)
-                except RetryableError as exc:
-                    log.warning("foreign controller not read", extra={"found": str(ref), "error": str(exc)})
+            tried: set[Ref] = set()
+            while left := self._unread - tried:
+                # One of each namespace in turn: nobody's thousand come before another one's first.
+                for ref in {each.namespace: each for each in left}.values():
+                    tried.add(ref)
+                    await self._read_if_answered(ref)
             if self._unread:
                 await asyncio.sleep(AGAIN_SECONDS * (0.5 + random.random()))
                 self._news.set()
+
+    async def _read_if_answered(self, ref: Ref) -> None:
+        try:
+            await self._read(ref)
+        except RetryableError as exc:
+            log.warning("foreign controller not read", extra={"found": str(ref), "error": str(exc)})
 
     async def _read(self, ref: Ref) -> None:
         if ref.kind == LEASE:
@@ -162,9 +178,10 @@ class Foreigners:
             self.look()
             raise
         idle = ref.kind != LEASE and not any(how.replicas for how in ways)
-        if idle and ref in self._found and await self._pods_left(ref):
+        before = self._found.get(ref) or tuple(each for each in found if each is not None)
+        if idle and before and await self._pods_left(ref):
             # They go on to their last moment, and nothing tells when that is.
-            self._found[ref] = tuple(replace(each, replicas=max(1, each.replicas)) for each in self._found[ref])
+            self._found[ref] = tuple(replace(each, replicas=max(1, each.replicas)) for each in before)
             self._unread.add(ref)
             self.look()
             return
@@ -181,8 +198,7 @@ class Foreigners:
             async for page in self._cluster.list_pages(Selection(kind=POD, namespace=ref.namespace)):
                 for item in page["items"]:
                     pod = {**item, "apiVersion": POD.api_version, "kind": POD.kind}
-                    ours = pod["metadata"]["name"].startswith(f"{ref.name}-")
-                    if ours and any(how.replicas for how in foreign.started(pod)):
+                    if _is_of(pod, ref) and any(how.replicas for how in foreign.started(pod)):
                         return True
         except Rejected:
             return False  # who may not look goes by the Deployment
@@ -202,6 +218,13 @@ class Foreigners:
         if pod is None or (pod["metadata"].get("labels") or {}).get(names.MANAGED_BY_LABEL) == names.MANAGED_BY:
             return ()
         return foreign.started(pod)
+
+
+def _is_of(pod: Manifest, deployment: Ref) -> bool:
+    """Tell whether a Deployment made a pod; where its ReplicaSet was taken from it, by its name."""
+    if pod["metadata"].get("ownerReferences"):
+        return health.belongs(pod, deployment.name)
+    return str(pod["metadata"]["name"]).startswith(f"{deployment.name}-")
 
 
 def only_controllers(live: Manifest) -> Manifest | None:

@@ -170,13 +170,14 @@ class Reconciler:
                 reason=Reason.ARGO_CRDS_MISSING,
                 message="the cluster has no Workflows: install Argo's CRDs (README, Install on your own cluster)",
             )
+        serves, seen = self._child(namespace, instance, seen)
         verdict = health.assess(seen.deployment(namespace.uid), seen.pods, seen.lease, now=self._wall_clock())
         ready = verdict.health is names.Health.CURRENT
-        alive = instance is not None and (stalled is None or verdict.health is not names.Health.NOT_FOUND)
+        alive = serves is not None and (stalled is None or verdict.health is not names.Health.NOT_FOUND)
         standing = self._sweep.stand(
-            namespace, instance or "", seen, alive=alive and not paused, ready=ready, published=wfc.get("status") or {}
+            namespace, serves or "", seen, alive=alive and not paused, ready=ready, published=wfc.get("status") or {}
         )
-        strays = await self.strays.look(namespace, instance or "", seen, ready=ready, alive=alive, standing=standing)
+        strays = await self.strays.look(namespace, serves or "", seen, ready=ready, alive=alive, standing=standing)
         reconciling: Note | None = None
         if outcome.later is not None and not isinstance(outcome.later, Conflict | NotLeading):
             reconciling = Note(reason=Reason.RETRYING, message=f"tried again by itself: {outcome.later}")
@@ -206,6 +207,13 @@ class Reconciler:
         )
         due = self._actor.refusals.due(namespace.name, asyncio.get_running_loop().time())
         return min(each for each in (again, verdict.again, strays.again, due, slow) if each is not None)
+
+    def _child(self, namespace: Namespace, instance: str | None, seen: Observed) -> tuple[str | None, Observed]:
+        """Tell the ID that is served here: whatever the row says by now, the child that is there has its own."""
+        serves = seen.rendered_for(namespace)
+        if serves in {None, instance}:
+            return instance, seen
+        return serves, self._fleet.observe(namespace.name, serves)
 
     def _beside(self, namespace: Namespace, seen: Observed, remark: Note | None) -> Note | None:
         """Tell of what stands beside the child and fails, before what else there is to remark; it changes no READY."""

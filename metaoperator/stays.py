@@ -1,6 +1,7 @@
 """Objects that a sweep leaves as they are, and why: each for a time, or until it, or what is around it, is another."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -35,6 +36,7 @@ class Stays:
         self._fleet = fleet
         self._schedules = schedules
         self._stays: dict[str, dict[str, Stay]] = {}
+        self._failures: dict[str, Counter[str]] = {}
 
     def store(self, kind: Kind) -> Informer:
         """Find the store of Workflows, or of CronWorkflows."""
@@ -43,8 +45,28 @@ class Stays:
     def forget(self, namespace: str) -> None:
         """Drop what is remembered of one namespace."""
         self._stays.pop(namespace, None)
+        self._failures.pop(namespace, None)
 
-    def stay(self, namespace: str, work: Work, why: str, *, because_of: Iterable[str] = ()) -> None:
+    def failed(self, namespace: str, uid: str) -> int:
+        """Count the failures of one object; those of one that has moved are forgotten with `passed`."""
+        counts = self._failures.setdefault(namespace, Counter())
+        counts[uid] += 1
+        return counts[uid]
+
+    def passed(self, namespace: str, uid: str) -> None:
+        """Forget what failed before."""
+        if counts := self._failures.get(namespace):
+            counts.pop(uid, None)
+
+    def stay(
+        self,
+        namespace: str,
+        work: Work,
+        why: str,
+        *,
+        because_of: Iterable[str] = (),
+        seconds: float = STAY_SECONDS,
+    ) -> None:
         """Leave an object as it is now."""
         version = self.store(work.kind).version(namespace, work.name)
         if version is None:
@@ -53,8 +75,8 @@ class Stays:
             kind=work.kind,
             name=work.name,
             version=version,
-            epoch=self._fleet.around.foreigners.epoch,
-            until=asyncio.get_running_loop().time() + STAY_SECONDS,
+            epoch=self._fleet.around.foreigners.epoch(namespace),
+            until=asyncio.get_running_loop().time() + seconds,
             why=why,
             because_of=tuple(because_of),
         )
@@ -63,7 +85,7 @@ class Stays:
     def of(self, namespace: str) -> Mapping[str, Stay]:
         """Name those that still stay, by UID."""
         now = asyncio.get_running_loop().time()
-        epoch = self._fleet.around.foreigners.epoch
+        epoch = self._fleet.around.foreigners.epoch(namespace)
         found = {
             uid: each
             for uid, each in self._stays.get(namespace, {}).items()
@@ -74,5 +96,5 @@ class Stays:
         if found:
             self._stays[namespace] = found
         else:
-            self.forget(namespace)
+            self._stays.pop(namespace, None)
         return found

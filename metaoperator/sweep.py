@@ -154,7 +154,7 @@ class Sweep:
 
     def _open_labels(self, goal: Goal) -> frozenset[str | None]:
         foreigners = self._fleet.around.foreigners
-        if foreigners.deployments.refused or not foreigners.known:
+        if foreigners.deployments.refused or not self._fleet.around.known:
             return frozenset()  # whoever is not seen may serve anything
         mine = serving.child(Ref(DEPLOYMENT, goal.namespace, names.WORKFLOW_CONTROLLER), goal.instance_id, alive=True)
         return sweep.open_labels(goal, (*foreigners.controllers(), mine))
@@ -162,7 +162,7 @@ class Sweep:
     def _holds(self, current: Pass) -> bool:
         """Tell whether a pass may still move anything: its child is served, and nobody else came or went."""
         same = self._goals.get(current.goal.namespace) == current.goal
-        return same and current.epoch == self._fleet.around.foreigners.epoch
+        return same and current.epoch == self._fleet.around.foreigners.epoch(current.goal.namespace)
 
     def _moved(self, current: Pass) -> None:
         name = current.goal.namespace
@@ -227,19 +227,21 @@ class Sweep:
 
     async def _begin(self, goal: Goal) -> Pass:
         """Plan a pass; what was begun is asked for only where anything might be moved."""
-        name, epoch = goal.namespace, self._fleet.around.foreigners.epoch
+        name, epoch = goal.namespace, self._fleet.around.foreigners.epoch(goal.namespace)
         until = asyncio.get_running_loop().time() + FRESH_SECONDS
         found, stays = self._open_labels(goal), self._stays.of(name)
         work: list[Work] = []
         for number, live in enumerate(self._fleet.workflows.within(name), start=1):
-            if (each := Work.of(live)).label in found:
+            if (each := Work.of(live)).label in found or (each.schedule and each.label != goal.label):
                 work.append(each)
             if number % 500 == 0:
                 await asyncio.sleep(0)  # others have their turn
         schedules = [each for each in map(_schedule, self.schedules.within(name)) if each.uid not in stays]
-        candidates = any(not each.started and each.uid not in stays for each in work)
+        candidates = any(each.label in found and not each.started and each.uid not in stays for each in work)
         traces: Collection[str] = await begun.begun(self._cluster, name) if candidates else ()
-        planned = sweep.plan(work, schedules, open_=found, begun=lambda each: each.uid in traces or each.uid in stays)
+        planned = sweep.plan(
+            goal, work, schedules, open_=found, begun=lambda each: each.uid in traces or each.uid in stays
+        )
         for each in planned.begun:
             if not each.started and each.uid not in stays:
                 self._stays.stay(name, each, sweep.BEGUN)

@@ -17,6 +17,19 @@ def places(live: Manifest) -> Iterator[str]:
                 yield f"{path}.workflowMetadata.{part}"
 
 
+def ids(live: Manifest) -> Iterator[str | None]:
+    """Name the IDs themselves, `None` for one that Argo computes: a Workflow gets them at once or at its first pass."""
+    spec = live.get("spec")
+    for holder in (spec, _inside(spec, "workflowSpec")):
+        metadata = _inside(holder, "workflowMetadata")
+        labels = _inside(metadata, "labels")
+        if names.INSTANCE_ID_LABEL in labels:
+            found = labels[names.INSTANCE_ID_LABEL]
+            yield "" if found is None else str(found)  # Argo reads null as an empty text
+        if names.INSTANCE_ID_LABEL in _inside(metadata, "labelsFrom"):
+            yield None
+
+
 def _inside(value: Any, key: str) -> Mapping[str, Any]:
     # Argo's minimal CRDs let anything through.
     found = value.get(key) if isinstance(value, Mapping) else None

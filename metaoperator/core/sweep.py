@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from metaoperator.core import names, serving, shard
+from metaoperator.core import carried, names, serving, shard
 from metaoperator.core.model import WORKFLOW, Manifest
 from metaoperator.core.serving import Controller
 from metaoperator.core.shard import Policy
@@ -69,25 +69,35 @@ def open_labels(goal: Goal, controllers: Collection[Controller]) -> frozenset[st
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What may be moved, in order; `begun` names by UID the Workflows that somebody began who is gone."""
+    """What may be moved, in order.
+
+    `begun` are the Workflows that somebody began who is gone, `others` those of schedules with an ID that is not taken.
+    """
 
     order: tuple[Work, ...] = ()
     begun: tuple[Work, ...] = ()
+    others: tuple[Work, ...] = ()
 
     @property
     def held(self) -> dict[str, list[str]]:
-        """Name of each schedule those that somebody began."""
+        """Name of each schedule those of its Workflows that it cannot take along."""
         found: dict[str, list[str]] = {}
-        for each in self.begun:
+        for each in (*self.begun, *self.others):
             if each.schedule:
                 found.setdefault(each.schedule, []).append(each.name)
         return found
 
 
 def plan(
-    work: Iterable[Work], schedules: Iterable[Work], *, open_: Collection[str | None], begun: Callable[[Work], bool]
+    goal: Goal,
+    work: Collection[Work],
+    schedules: Iterable[Work],
+    *,
+    open_: Collection[str | None],
+    begun: Callable[[Work], bool],
 ) -> Plan:
     """Order what carries open labels: the Workflows of each schedule and then the schedule, then the rest by age."""
+    others = tuple(each for each in work if each.schedule and each.label not in {*open_, goal.label})
     there = sorted((each for each in work if each.label in open_), key=lambda each: (each.created, each.name))
     held = tuple(each for each in there if each.started or begun(each))
     kept = {each.uid for each in held}
@@ -101,7 +111,7 @@ def plan(
         order += [*of.pop(cron.name, ()), cron]
     alone = {each.uid for each in order}
     order += [each for each in free if each.uid not in alone]
-    return Plan(order=tuple(order), begun=held)
+    return Plan(order=tuple(order), begun=held, others=others)
 
 
 def refusal(cron: Manifest, goal: Goal, unfinished: Collection[str]) -> str:
@@ -110,28 +120,21 @@ def refusal(cron: Manifest, goal: Goal, unfinished: Collection[str]) -> str:
     `unfinished` names those of its Workflows that cannot be given to the child.
     """
     spec: Mapping[str, Any] = cron.get("spec") or {}
-    for said in _said(spec):
-        if said != goal.label:
+    for said in carried.ids(cron):
+        if said is None or said != goal.label:
+            what = "(computed)" if said is None else said
             return (
-                f"its workflowMetadata puts {names.INSTANCE_ID_LABEL}: {said} on its Workflows, and the controller of "
+                f"its workflowMetadata puts {names.INSTANCE_ID_LABEL}: {what} on its Workflows, and the controller of "
                 "this namespace would serve none of them: take that out of it"
             )
     policy = spec.get("concurrencyPolicy") or _ALLOW
     if unfinished and policy != _ALLOW:
         return (
-            f"its Workflow {', '.join(sorted(unfinished)[:5])} was begun by a controller that is gone, and "
-            f"concurrencyPolicy {policy} allows none beside it: bring that controller back, or stop or delete the "
-            "Workflow"
+            f"its Workflow {', '.join(sorted(unfinished)[:5])} was begun by a controller that is gone, or is one of "
+            f"another instance ID, and concurrencyPolicy {policy} allows none beside it: bring that controller back, "
+            "or stop or delete the Workflow"
         )
     return ""
-
-
-def _said(spec: Mapping[str, Any]) -> Iterator[str]:
-    """Read which IDs a CronWorkflow writes on its Workflows, at once or at their first pass."""
-    for metadata in (spec.get("workflowMetadata"), (spec.get("workflowSpec") or {}).get("workflowMetadata")):
-        labels: Mapping[str, str] = (metadata or {}).get("labels") or {}
-        if names.INSTANCE_ID_LABEL in labels:
-            yield str(labels[names.INSTANCE_ID_LABEL])
 
 
 def owners(live: Manifest) -> Iterator[str]:

@@ -116,7 +116,7 @@ def test_a_plan_moves_each_once_none_that_is_begun_and_schedules_after_their_wor
     there: list[Work], crons: list[Work], open_: frozenset[str | None], begun: frozenset[str]
 ) -> None:
     """All that carries an open label is either in the order or told as begun; nothing else is."""
-    found = sweep.plan(there, crons, open_=open_, begun=lambda each: each.name in begun)
+    found = sweep.plan(GOAL, there, crons, open_=open_, begun=lambda each: each.name in begun)
     order = [each.uid for each in found.order]
     assert len(order) == len(set(order))
     everything = {each.uid for each in (*there, *crons) if each.label in open_}
@@ -124,6 +124,7 @@ def test_a_plan_moves_each_once_none_that_is_begun_and_schedules_after_their_wor
     assert not {*order} & {each.uid for each in found.begun}
     assert all(not each.started and each.name not in begun for each in found.order if each.kind == WORKFLOW)
     assert all(each.started or each.name in begun for each in found.begun)
+    assert all(each.schedule and each.label not in {*open_, GOAL.label} for each in found.others)
     for each in found.order:
         if each.kind == CRON_WORKFLOW:
             after = order[order.index(each.uid) :]
@@ -133,7 +134,7 @@ def test_a_plan_moves_each_once_none_that_is_begun_and_schedules_after_their_wor
 def test_the_oldest_go_first() -> None:
     """But for those of schedules, which go with them, before all others."""
     there = [work("new"), work("old", age=9), work("fired", schedule="k", age=1)]
-    found = sweep.plan(there, [cron("k"), cron("j")], open_={None}, begun=lambda _: False)
+    found = sweep.plan(GOAL, there, [cron("k"), cron("j")], open_={None}, begun=lambda _: False)
     assert [each.name for each in found.order] == ["j", "fired", "k", "old", "new"]
 
 
@@ -147,6 +148,10 @@ SCHEDULES: dict[str, tuple[dict[str, Any], Sequence[str], str]] = {
     "which is the default": ({}, ("w-1",), ""),
     "an ID of its own": ({"workflowMetadata": METADATA}, (), "take that out of it"),
     "an ID in the Workflow": ({"workflowSpec": {"workflowMetadata": METADATA}}, (), "controller-instanceid: team-b"),
+    "a computed ID": ({"workflowSpec": {"workflowMetadata": {"labelsFrom": {ID: {}}}}}, (), "take that out of it"),
+    "null for an ID": ({"workflowMetadata": {"labels": {ID: None}}}, (), "take that out of it"),
+    "no maps": ({"workflowMetadata": "text", "workflowSpec": ["text"]}, (), ""),
+    "no maps in maps": ({"workflowMetadata": {"labels": [ID]}, "workflowSpec": {"workflowMetadata": 7}}, (), ""),
     "the child's ID": ({"workflowMetadata": {"labels": {ID: "team-a"}}}, (), ""),
     "other labels": ({"workflowMetadata": {"labels": {"a": "b"}}, "workflowSpec": {"workflowMetadata": None}}, (), ""),
 }
