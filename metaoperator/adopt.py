@@ -36,7 +36,8 @@ class Adopter:
         wfc = await self._mirror.get(publish.wfc_ref(namespace.name))
         if policy is None or wfc is None or not adopt.asked(wfc):
             return None
-        if self._fleet.observe(namespace.name, None).deployment(namespace.uid) is not None:
+        seen = self._fleet.observe(namespace.name, None)
+        if seen.deployment(namespace.uid) is not None:
             return None
         written = str((wfc.get("spec") or {}).get("instanceID") or "")
         ref = Ref(DEPLOYMENT, namespace.name, names.WORKFLOW_CONTROLLER)
@@ -44,7 +45,8 @@ class Adopter:
         if live is not None and ownership.is_ours(live, namespace.uid):
             self._fleet.learn(live)
             return None
-        if written and (live is None or "deletionTimestamp" in live["metadata"]):
+        asked = bool(written) or seen.rendered_for(namespace) is not None  # one without an ID is written nowhere else
+        if asked and (live is None or "deletionTimestamp" in live["metadata"]):
             return None  # nothing to take over, or what is being replaced: which ID it has was asked before
         found = [] if live is None else [await self._judged(how) for how in foreign.started(live)]
         others = sorted(self._others(ref))
