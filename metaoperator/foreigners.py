@@ -12,7 +12,7 @@ from metaoperator.cluster import Cluster, Selection
 from metaoperator.core import foreign, health, names, serving, shard
 from metaoperator.core.errors import Gone, Rejected, RetryableError
 from metaoperator.core.foreign import Foreign, Started
-from metaoperator.core.model import CONFIG_MAP, DEPLOYMENT, LEASE, POD, Manifest, Ref
+from metaoperator.core.model import CONFIG_MAP, DEPLOYMENT, LEASE, POD, SERVICE_ACCOUNT, Manifest, Ref
 from metaoperator.core.serving import Controller
 from metaoperator.informer import Informer
 
@@ -100,6 +100,15 @@ class Foreigners:
         What was read in another one may no longer be so.
         """
         return self._epochs[""] + self._epochs[namespace]
+
+    def ground(self, ref: Ref) -> frozenset[Ref]:
+        """Name what the pods of one of them run on, where any are wanted: its ConfigMaps and its accounts."""
+        found: set[Ref] = set()
+        for how in self._ways(ref):
+            if how.replicas:
+                found.add(Ref(SERVICE_ACCOUNT, ref.namespace, how.account))
+                found.update(() if how.configuration is None else (how.configuration,))
+        return frozenset(found)
 
     def runs(self) -> list[Coroutine[Any, Any, None]]:
         """Hand out what has to run."""
@@ -194,8 +203,10 @@ class Foreigners:
 
     async def _pods_left(self, ref: Ref) -> bool:
         """Tell whether pods of a Deployment that is gone, or wants none, are still there and run a controller."""
+        # Ours may have taken its name, and with `spec.adopt` its very pods.
+        there = Selection(kind=POD, label_selector=NOT_MARKED, namespace=ref.namespace)
         try:
-            async for page in self._cluster.list_pages(Selection(kind=POD, namespace=ref.namespace)):
+            async for page in self._cluster.list_pages(there):
                 for item in page["items"]:
                     pod = {**item, "apiVersion": POD.api_version, "kind": POD.kind}
                     if _is_of(pod, ref) and any(how.replicas for how in foreign.started(pod)):

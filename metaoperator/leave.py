@@ -12,7 +12,7 @@ from metaoperator.act import Actor
 from metaoperator.cluster import Cluster
 from metaoperator.core import health, names, ownership, plan, shard
 from metaoperator.core.errors import Fenced, Rejected
-from metaoperator.core.model import LEASE, NAMESPACE, POD, Manifest, Namespace, Ref
+from metaoperator.core.model import DEPLOYMENT, LEASE, NAMESPACE, POD, Manifest, Namespace, Ref
 from metaoperator.core.names import Reason
 from metaoperator.core.outcome import Outcome
 from metaoperator.core.status import Note
@@ -76,6 +76,8 @@ class Leaver:
         lives = deployment is not None and "deletionTimestamp" not in deployment["metadata"]
         drained = await self._drainer.look(namespace, instance, wfc, seen, lives=lives)
         outcome = Outcome()
+        if drained.note is None and deployment is None and (theirs := self._ground(namespace, ours)):
+            drained = replace(drained, note=Note(reason=Reason.CONFLICT, message=theirs))
         waits = "they are removed" if drained.note is None else drained.note.message
         if wfc is None:
             await self._orphaned(namespace, ours, waits)
@@ -116,6 +118,17 @@ class Leaver:
                 raise outcome.later
             return outcome, f"tried again: {outcome.later}"
         return outcome, next((step.message for step in outcome.held), "removing the child")
+
+    def _ground(self, namespace: Namespace, ours: Collection[Ref]) -> str:
+        """Say what a controller that is not ours runs on although it is: an adoption was given up in the middle."""
+        theirs = Ref(DEPLOYMENT, namespace.name, names.WORKFLOW_CONTROLLER)
+        found = sorted(self._fleet.around.foreigners.ground(theirs).intersection(ours))
+        if not found:
+            return ""
+        return (
+            f"{theirs} is not ours, and runs on {', '.join(map(str, found))}, which was taken over: nothing is removed "
+            "as long as it is there; delete it, or opt in again to have it taken over as well"
+        )
 
     async def _scale(self, deployment: Manifest | None, *, wanted: bool) -> bool:
         """Stop a child that is no longer needed, or start one that is; tells whether that was done just now."""
