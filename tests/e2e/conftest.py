@@ -38,6 +38,7 @@ ORDER = (
     "sweep",
     "every_door",
     "adopt",
+    "artifact_gc",
     "takeover",
     "killed",
     "uninstalled",

@@ -1,5 +1,7 @@
 """What the values of the shipped set make of a child, and which of them are refused."""
 
+import itertools
+import textwrap
 from collections.abc import Mapping
 from typing import Any
 
@@ -372,3 +374,18 @@ def test_a_server_restarts_with_the_configuration_that_it_reads_only_at_its_star
 def test_a_server_that_would_let_anybody_in_or_not_start_is_refused(values: Mapping[str, Any], named: str) -> None:
     """Each flag of the server is a variable too, and ARGO_AUTH_MODE would add a mode that asks for no token."""
     assert named in refusal({"version": "v4.0.5", **values})
+
+
+def test_the_example_of_an_artifact_repository_is_one() -> None:
+    """It stands in values.yaml as a comment, and is taken for every version; our label stays beside its strategy."""
+    lines = (SHIPPED / "values.yaml").read_text().splitlines()
+    first = lines.index("#   artifactRepository:")
+    text = "\n".join(each[2:] for each in itertools.takewhile(lambda line: line.startswith("#   "), lines[first:]))
+    example = strictyaml.load(textwrap.dedent(text))
+    for version in ("v3.6.19", "v4.0.5", "v4.1.2"):
+        made = config({"version": version, "config": example})
+        assert made["artifactRepository"] == example["artifactRepository"]
+        assert made["workflowDefaults"]["spec"]["artifactGC"] == {
+            "strategy": "OnWorkflowDeletion",
+            "podMetadata": {"labels": {"workflows.argoproj.io/controller-instanceid": ID}},
+        }
