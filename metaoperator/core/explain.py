@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
-from metaoperator.core import lingering, names, serving
+from metaoperator.core import lingering, names, paths, serving
 from metaoperator.core.model import Manifest
 from metaoperator.core.serving import Controller
 from metaoperator.core.status import condition
@@ -68,7 +68,7 @@ class Explanation:
 def explain(case: Case) -> Explanation:
     """Find the first answer that holds."""
     meta = case.workflow["metadata"]
-    status: Mapping[str, Any] = case.workflow.get("status") or {}
+    status = paths.mapping(case.workflow, "status")
     label = serving.instance_id_of(case.workflow)
     owners = serving.servers(meta["namespace"], label, case.controllers)
     deleted = lingering.by_artifacts(case.workflow)
@@ -93,7 +93,7 @@ _Found = Iterator[tuple[Answer, str, str]]
 
 
 def _finished(status: Mapping[str, Any]) -> _Found:
-    if (phase := status.get("phase")) in lingering.FINISHED:
+    if (phase := str(status.get("phase"))) in lingering.FINISHED:
         yield Answer.FINISHED, f"it has {'ended' if phase == 'Error' else 'finished'}: {phase}", ""
 
 
@@ -121,7 +121,7 @@ def _nobody(case: Case, label: str | None, owners: Sequence[Controller]) -> _Fou
         cure = give(replace(work, started=False), case.instance_id)
         yield Answer.NO_CONTROLLER, f"{why}: it is deleted, and nobody deletes its artifacts", cure
         return
-    work = replace(work, started=work.started or bool((case.workflow.get("status") or {}).get("phase")))
+    work = replace(work, started=work.started or bool(paths.mapping(case.workflow, "status").get("phase")))
     goal = Goal(namespace=case.workflow["metadata"]["namespace"], instance_id=case.instance_id)
     paused = ((case.row or {}).get("spec") or {}).get("paused")
     if not work.started and not paused and label in open_labels(goal, case.controllers):
@@ -160,27 +160,27 @@ def _kept(case: Case) -> _Found:
 
 
 def _suspended(workflow: Manifest) -> _Found:
-    meta, status = workflow["metadata"], workflow.get("status") or {}
+    meta = workflow["metadata"]
     resume = f"argo -n {meta['namespace']} resume {meta['name']}"
-    if (workflow.get("spec") or {}).get("suspend"):
+    if paths.mapping(workflow, "spec").get("suspend"):
         yield Answer.SUSPENDED, "it is suspended (spec.suspend)", resume
-    nodes: Mapping[str, Any] = status.get("nodes") or {}
+    # Whoever may write a Workflow writes its status too, and Argo's minimal CRDs let anything through.
+    nodes = [paths.mapping(node) for node in paths.mapping(workflow, "status", "nodes").values()]
     waiting = sorted(
         str(node.get("displayName") or node.get("name"))
-        for node in nodes.values()
+        for node in nodes
         if node.get("type") == "Suspend" and node.get("phase") == "Running"
     )
-    active = any(node.get("type") == "Pod" and node.get("phase") in {"Pending", "Running"} for node in nodes.values())
+    active = any(node.get("type") == "Pod" and str(node.get("phase")) in {"Pending", "Running"} for node in nodes)
     if waiting and not active:
         yield Answer.SUSPENDED, f"it waits in step {', '.join(waiting)} until somebody resumes it", resume
 
 
 def _locked(status: Mapping[str, Any]) -> _Found:
-    locks: Mapping[str, Any] = status.get("synchronization") or {}
     told = []
     for kind in ("mutex", "semaphore"):
-        for each in (locks.get(kind) or {}).get("waiting") or ():
-            holders = [str(each["holder"])] if each.get("holder") else [str(one) for one in each.get("holders") or ()]
+        for each in map(paths.mapping, _list_in(paths.mapping(status, "synchronization", kind), "waiting")):
+            holders = list(map(str, [each["holder"]] if each.get("holder") else _list_in(each, "holders")))
             told.append(f"{kind} {each.get(kind)} (held by {', '.join(holders) or 'nobody that is told'})")
     message = str(status.get("message") or "")
     if not told and message.startswith(_LOCK) and " lock" in message:
@@ -188,6 +188,11 @@ def _locked(status: Mapping[str, Any]) -> _Found:
     if told:
         cure = "wait for the holders, or stop them; a lock counts only among Workflows of one controller"
         yield Answer.LOCKED, f"it waits for {_list(told)}", cure
+
+
+def _list_in(found: Mapping[str, Any], key: str) -> Sequence[Any]:
+    value = found.get(key)
+    return value if isinstance(value, list) else []
 
 
 def _throttled(status: Mapping[str, Any], owners: Sequence[Controller]) -> _Found:

@@ -16,7 +16,7 @@ _LET_GO: Final = '{"metadata":{"finalizers":null}}'
 def by_artifacts(workflow: Manifest) -> bool:
     """Tell whether it has ended, is deleted and kept by that finalizer. One that goes on is deleted only then."""
     meta = workflow["metadata"]
-    if paths.mapping(workflow, "status").get("phase") not in FINISHED:
+    if str(paths.mapping(workflow, "status").get("phase")) not in FINISHED:
         return False
     return "deletionTimestamp" in meta and FINALIZER in (meta.get("finalizers") or ())
 

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from metaoperator.core import explain, serving
 from metaoperator.core.explain import Answer, Case, Explanation
@@ -260,3 +262,29 @@ def test_the_first_that_holds_is_told() -> None:
     assert asked(**everything, label="lost").answer is Answer.NO_CONTROLLER
     assert asked(**everything, row=row("False", "LeaseStale", "")).answer is Answer.CONTROLLER_NOT_READY
     assert asked(**everything).answer is Answer.SUSPENDED
+
+
+KEYS = ("nodes", "synchronization", "mutex", "semaphore", "waiting", "holders", "holder", "phase", "message", "suspend")
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.sampled_from(["", "text", "Pending", "Succeeded", "Suspend"]),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from([*KEYS, "a", "type"]), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+MAPPING = st.dictionaries(st.sampled_from(KEYS), ANYTHING, max_size=5)
+
+
+@given(status=MAPPING, spec=MAPPING, label=st.sampled_from([None, "", "team-a", "else"]))
+def test_whatever_stands_in_a_workflow_it_is_explained(
+    status: dict[str, Any], spec: dict[str, Any], label: str | None
+) -> None:
+    """Minimal CRDs take anything in spec and status: an answer in words, never an error."""
+    assert asked(status, spec=spec, label=label).why
+
+
+@pytest.mark.parametrize("kind", ["mutex", "semaphore"])
+@pytest.mark.parametrize("odd", [None, "text", 7, [None], ["text"], {"waiting": None}, {"waiting": [None, "x", {}]}])
+def test_locks_that_are_none(kind: str, odd: Any) -> None:
+    """No map, or no list, where Argo writes one."""
+    assert asked({"phase": "Running", "synchronization": {kind: odd}, "nodes": {"a": odd}}).why
