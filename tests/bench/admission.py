@@ -35,7 +35,7 @@ CRON_WORKFLOWS = f"{ARGO}/cronworkflows"
 GROUP = "admissionregistration.k8s.io"
 
 SIZES = {"4 KB": (4_000, 200, 200), "100 KB": (100_000, 60, 40), "1 MB": (1_000_000, 15, 4)}
-"""How large, how many creations in one turn, and how many updates."""
+"""How large, how many creations in one turn (or updates of CronWorkflows: they cost no more), and how many updates."""
 
 CYCLES = 2
 """How often each is measured off, on, on, off."""
@@ -246,16 +246,18 @@ def _costs(server: Server) -> list[Figure]:
     for what, (size, creations, updates) in SIZES.items():
         create = partial(_creates, server, workflow(size, nodes=False), creations)
         update = partial(_updates, server, workflow(size, nodes=True), updates)
-        keep = partial(_cron_updates, server, _cron_workflow(size), updates, drop=False)
-        drop = partial(_cron_updates, server, _cron_workflow(size), updates, drop=True)
+        keep = partial(_cron_updates, server, _cron_workflow(size), creations, drop=False)
+        drop = partial(_cron_updates, server, _cron_workflow(size), creations, drop=True)
         figures += [
             *_paired(server, f"create {what}, shipped policies", shipped, create, creations),
             *_paired(server, f"create {what}, pinned IDs too", pinned, create, creations),
             *_paired(server, f"update {what}, shipped policies", shipped, update, updates),
             *_paired(server, f"update {what}, refusals at updates too", _at_updates(shipped), update, updates),
             *_paired(server, f"update {what}, started-guard too", guarded, update, updates),
-            *_paired(server, f"update CronWorkflow {what}, shipped policies", shipped, keep, updates),
-            *_paired(server, f"update CronWorkflow {what} without its label, shipped policies", shipped, drop, updates),
+            *_paired(server, f"update CronWorkflow {what}, shipped policies", shipped, keep, creations),
+            *_paired(
+                server, f"update CronWorkflow {what} without its label, shipped policies", shipped, drop, creations
+            ),
         ]
     return figures
 
