@@ -27,6 +27,8 @@ from metaoperator.gate import Gate, shut
 
 _METADATA: Final = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,application/json"
 _PAGE: Final = 500
+PAGE_BYTES: Final = 16 * 2**20
+"""A page that is larger is asked for again with fewer objects: anybody's may be 1.5 MB each, and are read for all."""
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1"
 
 RECURSION_LIMIT: Final = 60_000
@@ -193,11 +195,17 @@ class Cluster:
     async def list_pages(self, selection: Selection, *, limit: int = _PAGE) -> AsyncIterator[Manifest]:
         """List page by page; each page is the List as sent. `Expired` when paging took too long."""
         path = await self._collection(selection)
-        query = _query(selection) | {"limit": str(limit)}
         accept = _METADATA.format("List") if selection.metadata_only else "application/json"
-        token = ""
+        token, size = "", limit
         while True:
-            page = await self._call("GET", path, query=query | ({"continue": token} if token else {}), accept=accept)
+            query = _query(selection) | {"limit": str(size)} | ({"continue": token} if token else {})
+            try:
+                most = PAGE_BYTES if size > 1 else 0
+                page = await self._call("GET", path, query=query, accept=accept, most=most)
+            except _TooMuchError:
+                size = max(1, size // 8)
+                continue
+            size = min(limit, size * 2)
             if "items" not in page:
                 raise RetryableError(f"GET {path}: no list came: is {self._api.configuration.host} a Kubernetes API?")
             # An empty list of metadata comes with null in place of [] (seen on v1.36.3).
@@ -312,19 +320,33 @@ class Cluster:
     # ---- plumbing
 
     async def _call(
-        self, method: str, path: str, *, query: Mapping[str, str] | None = None, accept: str = "application/json"
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        accept: str = "application/json",
+        most: int = 0,
     ) -> Manifest:
         async with _within(f"{method} {path}", self._timeout):
-            return (await self._request(method, path, query or {}, None, accept, "application/json"))[0]
+            return (await self._request(method, path, query or {}, None, accept, "application/json", most=most))[0]
 
     async def _request(
-        self, method: str, path: str, query: Mapping[str, str], body: Manifest | None, accept: str, content_type: str
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        body: Manifest | None,
+        accept: str,
+        content_type: str,
+        *,
+        most: int = 0,
     ) -> tuple[Manifest, bool]:
         timeout = aiohttp.ClientTimeout(total=None)
         try:
             response = await self._send(method, path, query, body, accept, timeout, content_type)
             async with response:
-                found = _object(await response.read())
+                found = _object(await _read(response, most))
                 if found is None:
                     raise RetryableError(
                         f"{method} {path}: no object came: is {self._api.configuration.host} a Kubernetes API?"
@@ -444,6 +466,23 @@ def _check_address(host: str) -> None:
         whole = False
     if not whole:
         raise ConfigError(f"server {host!r} is no address like https://kubernetes.example.com:6443")
+
+
+class _TooMuchError(Exception):
+    """An answer is larger than was asked for."""
+
+
+async def _read(response: aiohttp.ClientResponse, most: int) -> bytes:
+    """Read an answer, of so many bytes at most; 0 for any number."""
+    if not most:
+        return await response.read()
+    body = bytearray()
+    async for part in response.content.iter_any():
+        body += part
+        if len(body) > most:
+            response.close()
+            raise _TooMuchError
+    return bytes(body)
 
 
 def _object(body: bytes) -> Manifest | None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from metaoperator.cluster import Cluster, Selection, crd_exists
+from metaoperator.cluster import PAGE_BYTES, Cluster, Selection, crd_exists
 from metaoperator.core.errors import (
     ConfigError,
     Conflict,
@@ -602,3 +602,17 @@ async def stubbed(world: World, answer: stub.Answer) -> AsyncIterator[Cluster]:
 
 def _labelled(name: str) -> dict[str, Any]:
     return {"name": name, "namespace": "default", "labels": {"x": "y"}}
+
+
+async def test_pages_stay_small_whatever_the_objects_are(cluster: Cluster, server: FakeApiServer) -> None:
+    """Five hundred of a tenant's at 1 MB would be all the memory there is: each comes once, a few at a time."""
+    for number in range(80):
+        data = {"k": "x" * (400_000 if 10 <= number < 60 else 1)}
+        meta = {"name": f"m-{number:03}", "namespace": "default"}
+        server.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data})
+    pages = [page["items"] async for page in cluster.list_pages(MAPS, limit=60)]
+    found = [item["metadata"]["name"] for page in pages for item in page if item["metadata"]["name"].startswith("m-")]
+    assert found == [f"m-{number:03}" for number in range(80)]
+    assert all(sum(len(item["data"]["k"]) for item in page if "k" in item["data"]) <= PAGE_BYTES for page in pages)
+    assert 4 <= len(pages) <= 12
+    assert max(map(len, pages[:-1])) < 60
