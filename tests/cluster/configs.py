@@ -34,6 +34,14 @@ _AUDIT_POLICY = {
             "users": ["system:apiserver"],
             "resources": [{"group": "apiextensions.k8s.io", "resources": ["customresourcedefinitions/status"]}],
         },
+        # Large, and written at each step of each Workflow: their bodies cost more than what is measured.
+        {
+            "level": "Metadata",
+            "resources": [
+                {"group": "argoproj.io", "resources": ["workflows", "workflowtaskresults"]},
+                {"group": "", "resources": ["pods/status", "nodes/status"]},
+            ],
+        },
         {"level": "RequestResponse"},
     ],
 }
