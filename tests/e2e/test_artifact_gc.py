@@ -173,12 +173,49 @@ def test_a_workflow_that_is_stuck_is_let_go(
     namespaces.ready(HERE)
 
 
+def test_a_workflow_whose_account_was_not_there_is_let_go_as_troubleshooting_says(scene: Scene) -> None:
+    """Argo tries once to make the pod that deletes artifacts, and takes a refusal for done."""
+    own = {"serviceAccountName": "later"}
+    workflows.succeeded(scene.api, scene.submit("refused", strategy="OnWorkflowDeletion", **own))
+    scene.kubectl("delete", "workflow", "refused", "-n", HERE, "--wait=false")
+
+    def tried() -> None:
+        live = scene.workflow("refused")
+        assert live is not None
+        processed = live["status"]["artifactGCStatus"].get("strategiesProcessed") or {}
+        assert processed.get("OnWorkflowDeletion")
+
+    eventually(tried)
+    scene.kubectl("create", "serviceaccount", "later", "-n", HERE)
+    # Later work of the child's, and it has not tried again.
+    workflows.succeeded(scene.api, scene.submit("after", strategy="Never"))
+    assert not scene.collectors("refused")
+    assert scene.stored("refused")
+    assert "Argo tries once to make it" in _explained(scene.kubectl, "refused")
+    # It does not see the list that it made for that pod, and would stumble over it.
+    scene.kubectl("delete", "-n", HERE, *_lists(scene.kubectl, "refused"))
+    patch = json.dumps({"status": {"artifactGCStatus": {"strategiesProcessed": None}}})
+    scene.kubectl("patch", "workflow", "refused", "-n", HERE, "--type=merge", "-p", patch)
+
+    def gone() -> None:
+        assert scene.workflow("refused") is None
+
+    eventually(gone)
+    assert not scene.stored("refused")
+
+
 def _explained(kubectl: Kubectl, name: str) -> str:
     """Ask why it does not go."""
     command = [METAOPERATOR, "explain", "workflow", f"{HERE}/{name}"]
     done = subprocess.run(command, env=kubectl.environment, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
     return done.stdout
+
+
+def _lists(kubectl: Kubectl, name: str) -> list[str]:
+    """Name the lists of artifacts that are to be deleted for one Workflow."""
+    there = kubectl("get", "workflowartifactgctasks", "-n", HERE, "-o", "name").splitlines()
+    return [each for each in there if f"/{name}-artgc-" in each]
 
 
 def _without_the_label(kubectl: Kubectl) -> None:
