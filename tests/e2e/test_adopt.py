@@ -3,6 +3,7 @@
 import json
 import subprocess
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pytest
 
@@ -21,9 +22,18 @@ LEASES = "coordination.k8s.io/v1/leases"
 MARKS = ("metaoperator.dev/", "app.kubernetes.io/managed-by")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Before:
+    """An install before it is taken over: its pod, its Lease, and what `diff` says will become of it."""
+
+    pod: Object
+    lease: Object
+    foretold: str
+
+
 @pytest.fixture(scope="module")
-def installs(namespaces: Namespaces, kubectl: Kubectl, api: Api) -> Iterator[dict[str, Object]]:
-    """Have both, each leading and with a Workflow that runs; hands out the pod of each."""
+def installs(namespaces: Namespaces, kubectl: Kubectl, api: Api) -> Iterator[dict[str, Before]]:
+    """Have both, each leading and with a Workflow that runs, and opt both in at once: one takes its time."""
     namespaces.ready("e2e-main")
     namespaces.make(SAME, STOCK)
     child = api.object("apps/v1/deployments", "e2e-main", CHILD)
@@ -45,8 +55,14 @@ def installs(namespaces: Namespaces, kubectl: Kubectl, api: Api) -> Iterator[dic
         eventually(lambda: taken_up(api, name, "running", "held"), seconds=90)  # noqa: B023 - called at once
         row = {"apiVersion": "metaoperator.dev/v1alpha1", "kind": "WorkflowController", "spec": {"adopt": "Adopt"}}
         kubectl("apply", "-f", "-", stdin={**row, "metadata": {"name": CHILD, "namespace": name}})
-    yield pods
-    namespaces.remove(SAME, STOCK, wait=True)
+    found = {}
+    for name in (STOCK, SAME):
+        lease = api.object(LEASES, name, f"workflow-controller-{name}")
+        assert lease is not None
+        found[name] = Before(pod=pods[name], lease=lease, foretold=diff(kubectl, name))
+        namespaces.label(name, "enabled")
+    yield found
+    namespaces.remove(SAME, STOCK)
 
 
 def like_ours(api: Api, namespaces: Namespaces) -> list[Object]:
@@ -117,21 +133,18 @@ def finished(api: Api, kubectl: Kubectl, namespace: str) -> None:
 
 
 def test_an_install_like_ours_goes_on_with_its_pod(
-    installs: dict[str, Object], namespaces: Namespaces, kubectl: Kubectl, api: Api
+    installs: dict[str, Before], namespaces: Namespaces, kubectl: Kubectl, api: Api
 ) -> None:
     """Nothing differs in the pod template: the same pod, not restarted, leads as before; Workflows do not notice."""
-    foretold = diff(kubectl, SAME)
-    assert f"# Deployment/{SAME}/{CHILD}: adopted: taken over from kubectl-client-side-apply" in foretold
-    lease = api.object(LEASES, SAME, f"workflow-controller-{SAME}")
-    namespaces.label(SAME, "enabled")
+    before = installs[SAME]
+    assert f"# Deployment/{SAME}/{CHILD}: adopted: taken over from kubectl-client-side-apply" in before.foretold
     namespaces.ready(SAME)
 
-    assert {uid for uid, _ in controllers(api, SAME)} == {installs[SAME]["metadata"]["uid"]}
+    assert {uid for uid, _ in controllers(api, SAME)} == {before.pod["metadata"]["uid"]}
     assert [restarts for _, restarts in controllers(api, SAME)] == [0]
     after = api.object(LEASES, SAME, f"workflow-controller-{SAME}")
-    assert lease is not None
     assert after is not None
-    assert after["spec"]["holderIdentity"] == lease["spec"]["holderIdentity"]
+    assert after["spec"]["holderIdentity"] == before.lease["spec"]["holderIdentity"]
     assert len(namespaces.marked(SAME)) > len(namespaces.objects(SAME)), "the six objects, and the row"
     finished(api, kubectl, SAME)
     assert namespaces.events("Adopted", CHILD)
@@ -147,22 +160,19 @@ def controllers(api: Api, namespace: str) -> list[tuple[str, int]]:
 
 
 def test_argos_own_install_is_replaced_and_its_workflows_go_on(
-    installs: dict[str, Object], namespaces: Namespaces, kubectl: Kubectl, api: Api
+    installs: dict[str, Before], namespaces: Namespaces, kubectl: Kubectl, api: Api
 ) -> None:
     """Another selector: the Deployment is made anew; the Lease passes once, to the new pod; ID and work stay."""
-    foretold = diff(kubectl, STOCK)
-    assert f"# Deployment/{STOCK}/{CHILD}: replaced: spec.selector cannot be changed from" in foretold
-    before = api.object(LEASES, STOCK, f"workflow-controller-{STOCK}")
-    namespaces.label(STOCK, "enabled")
+    before = installs[STOCK]
+    assert f"# Deployment/{STOCK}/{CHILD}: replaced: spec.selector cannot be changed from" in before.foretold
     row = namespaces.ready(STOCK, seconds=180)
 
     assert row["spec"]["instanceID"] == STOCK
     ((uid, _),) = controllers(api, STOCK)
-    assert uid != installs[STOCK]["metadata"]["uid"]
+    assert uid != before.pod["metadata"]["uid"]
     after = api.object(LEASES, STOCK, f"workflow-controller-{STOCK}")
-    assert before is not None
     assert after is not None
-    assert after["spec"]["leaseTransitions"] == before["spec"].get("leaseTransitions", 0) + 1
+    assert after["spec"]["leaseTransitions"] == before.lease["spec"].get("leaseTransitions", 0) + 1
     finished(api, kubectl, STOCK)
     config = api.object("v1/configmaps", STOCK, handmade.CONFIG)
     assert config is not None
