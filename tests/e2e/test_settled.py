@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.e2e import simulated, workflows
-from tests.e2e.audit import WATCHED, Audit, told
+from tests.e2e.audit import WATCHED, Audit, code, target, told
 from tests.e2e.install import Installation, cluster_command
 from tests.e2e.local import OPERATOR, Api, Kubectl, condition, eventually
 from tests.e2e.namespaces import Namespaces
@@ -115,7 +115,11 @@ def test_a_settled_fleet_costs_no_write_and_no_list(
 
     found = audit.tally(synced)
 
-    assert [told(entry) for entry in found.writes] == []
+    # Where somebody's object has a name that a child needs, the new leader finds that out as the one before did: by a
+    # creation that is refused, once.
+    tried = [entry for entry in found.writes if (target(entry)[1], code(entry)) == ("e2e-held", 409)]
+    assert len(tried) <= 1, [told(entry) for entry in tried]
+    assert [told(entry) for entry in found.writes if entry not in tried] == []
     assert [told(entry) for entry in found.lists] == []
     assert found.leases > 0, "the log tells nothing of the operator: this test proves nothing"
     for name in ready:
