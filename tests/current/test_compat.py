@@ -30,7 +30,7 @@ def test_every_step_is_gone_through(person: Person, kubectl: Kubectl) -> None:
     try:
         code, told = person.makes(*call)
     finally:
-        kubectl("delete", "--ignore-not-found", "--wait=false", "-f", folder)
+        kubectl("delete", "--ignore-not-found", "--timeout=120s", "-f", folder)
 
     assert code == 0, told
     assert told.count("compat: ") >= 10
