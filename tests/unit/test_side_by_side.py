@@ -26,7 +26,8 @@ def test_it_fails_if_either_does(aside: int, front: int, code: int) -> None:
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_ended_by_a_signal_it_lets_both_clean_up(sent: signal.Signals, code: int, tmp_path: Path) -> None:
     """As Ctrl-C does at the terminal, in the background too."""
-    waits = "trap 'echo cleaned >>{0}; exit 130' INT; echo ready >>{0}; while :; do sleep 0.1; done"
+    # For a minute at most, should the test itself be killed.
+    waits = "trap 'echo cleaned >>{0}; exit 130' INT; echo ready >>{0}; for _ in $(seq 600); do sleep 0.1; done"
     aside, front = tmp_path / "aside", tmp_path / "front"
     with subprocess.Popen(
         [TOOL, waits.format(aside), waits.format(front)],
