@@ -9,25 +9,28 @@ from metaoperator.core.model import Manifest
 
 def places(live: Manifest) -> Iterator[str]:
     """Name the fields of a template or CronWorkflow that hold the label; those that the shipped policy refuses anew."""
-    spec = live.get("spec")
-    for path, holder in (("spec", spec), ("spec.workflowSpec", _inside(spec, "workflowSpec"))):
-        metadata = _inside(holder, "workflowMetadata")
-        for part in ("labels", "labelsFrom"):
-            if names.INSTANCE_ID_LABEL in _inside(metadata, part):
-                yield f"{path}.workflowMetadata.{part}"
+    for path, part, _ in _found(live):
+        yield f"{path}.workflowMetadata.{part}"
 
 
 def ids(live: Manifest) -> Iterator[str | None]:
     """Name the IDs themselves, `None` for one that Argo computes: a Workflow gets them at once or at its first pass."""
-    spec = live.get("spec")
-    for holder in (spec, _inside(spec, "workflowSpec")):
-        metadata = _inside(holder, "workflowMetadata")
-        labels = _inside(metadata, "labels")
-        if names.INSTANCE_ID_LABEL in labels:
-            found = labels[names.INSTANCE_ID_LABEL]
-            yield "" if found is None else str(found)  # Argo reads null as an empty text
-        if names.INSTANCE_ID_LABEL in _inside(metadata, "labelsFrom"):
+    for _, part, value in _found(live):
+        if part == "labelsFrom":
             yield None
+        else:
+            yield "" if value is None else str(value)  # Argo reads null as an empty text
+
+
+def _found(live: Manifest) -> Iterator[tuple[str, str, Any]]:
+    """Find the label by path and part, with what it holds there."""
+    spec = live.get("spec")
+    for path, holder in (("spec", spec), ("spec.workflowSpec", _inside(spec, "workflowSpec"))):
+        metadata = _inside(holder, "workflowMetadata")
+        for part in ("labels", "labelsFrom"):
+            held = _inside(metadata, part)
+            if names.INSTANCE_ID_LABEL in held:
+                yield path, part, held[names.INSTANCE_ID_LABEL]
 
 
 def _inside(value: Any, key: str) -> Mapping[str, Any]:

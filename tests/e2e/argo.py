@@ -10,14 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from .local import CHECKOUT, MANIFESTS, Api, Kubectl, Object
+from .local import MANIFESTS, METAOPERATOR, Api, Kubectl, Object
 from .namespaces import MADE_BY_TESTS
 
 TEMPLATE = MANIFESTS / "served" / "controllertemplate.yaml"
 LABEL = "served"
 """Namespaces with this opt-in label get an argo-server."""
 SERVER = "argo-server"
-METAOPERATOR = CHECKOUT / ".venv" / "bin" / "metaoperator"
 
 # What Argo's own aggregated role for users gives, beside Kubernetes' `edit`.
 ROLE: Object = {

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 CHECKOUT = Path(__file__).resolve().parents[2]
+METAOPERATOR = CHECKOUT / ".venv" / "bin" / "metaoperator"
 KUBECONFIG = CHECKOUT / ".cluster" / "kubeconfig"
 AUDIT_LOG = CHECKOUT / ".cluster" / "audit.log"
 LOGS = CHECKOUT / ".cluster" / "e2e-logs"
@@ -61,6 +62,11 @@ class Kubectl:
     def json(self, *arguments: str | Path, stdin: str | Object | None = None) -> Any:
         """Run one command with `-o json`."""
         return json.loads(self(*arguments, "-o", "json", stdin=stdin))
+
+
+def metaoperator(*arguments: str, timeout: float = 60) -> "subprocess.CompletedProcess[str]":
+    """Run our own command against the cluster, as somebody at a terminal does."""
+    return subprocess.run([METAOPERATOR, *arguments], capture_output=True, text=True, timeout=timeout, check=False)
 
 
 class Api:

@@ -1,7 +1,6 @@
 """Hand-made installs that run Workflows are taken over: one goes on with its pod, one is replaced under its work."""
 
 import json
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -12,10 +11,9 @@ from metaoperator.core import shard
 from metaoperator.core.model import Namespace
 from metaoperator.core.render import Program
 from tests.e2e import handmade, workflows
-from tests.e2e.local import INSTANCE_ID, NAMESPACE_UID, Api, Kubectl, Object, eventually
+from tests.e2e.local import INSTANCE_ID, NAMESPACE_UID, Api, Kubectl, Object, eventually, metaoperator
 from tests.e2e.namespaces import CHILD, Namespaces
 from tests.e2e.test_overlap import ran_once
-from tests.e2e.test_serving import METAOPERATOR
 
 SAME, STOCK = "e2e-adopt-same", "e2e-adopt-stock"
 LEASES = "coordination.k8s.io/v1/leases"
@@ -59,7 +57,7 @@ def installs(namespaces: Namespaces, kubectl: Kubectl, api: Api) -> Iterator[dic
     for name in (STOCK, SAME):
         lease = api.object(LEASES, name, f"workflow-controller-{name}")
         assert lease is not None
-        found[name] = Before(pod=pods[name], lease=lease, foretold=diff(kubectl, name))
+        found[name] = Before(pod=pods[name], lease=lease, foretold=diff(name))
         namespaces.label(name, "enabled")
     yield found
     namespaces.remove(SAME, STOCK)
@@ -114,10 +112,9 @@ def taken_up(api: Api, namespace: str, *names: str) -> None:
         assert (live.get("status") or {}).get("phase"), f"{namespace}/{name} was not taken up"
 
 
-def diff(kubectl: Kubectl, namespace: str) -> str:
+def diff(namespace: str) -> str:
     """Ask what taking over would change; nothing is amiss, so the answer is a plain no."""
-    command = [METAOPERATOR, "diff", namespace]
-    done = subprocess.run(command, env=kubectl.environment, capture_output=True, text=True, timeout=120, check=False)
+    done = metaoperator("diff", namespace, timeout=120)
     assert done.returncode == 1, done.stderr
     return done.stdout
 

@@ -5,7 +5,6 @@ labels them, and the operator those that have no label.
 """
 
 import json
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -16,10 +15,9 @@ import yaml
 from tests.cluster import s3
 from tests.e2e import audit as auditing
 from tests.e2e import workflows
-from tests.e2e.argo import METAOPERATOR
 from tests.e2e.audit import Audit
 from tests.e2e.install import Installation
-from tests.e2e.local import INSTANCE_ID, Api, Kubectl, Object, eventually
+from tests.e2e.local import INSTANCE_ID, Api, Kubectl, Object, eventually, metaoperator
 from tests.e2e.namespaces import CHILD, Namespaces
 
 HERE = TEMPLATE = BUCKET = "e2e-artifacts"
@@ -159,7 +157,7 @@ def test_a_workflow_that_is_stuck_is_let_go(
         live = scene.workflow("stuck")
         assert live is not None
         assert FINALIZER in live["metadata"]["finalizers"]
-        assert f"does not see Pod/{HERE}/{pod['metadata']['name']}" in _explained(kubectl, "stuck")
+        assert f"does not see Pod/{HERE}/{pod['metadata']['name']}" in _explained("stuck")
     finally:
         mark = audit.mark()
         installation.scale(2)
@@ -204,10 +202,9 @@ def test_a_workflow_whose_account_was_not_there_is_let_go_as_troubleshooting_say
     assert not scene.stored("refused")
 
 
-def _explained(kubectl: Kubectl, name: str) -> str:
+def _explained(name: str) -> str:
     """Ask why it does not go."""
-    command = [METAOPERATOR, "explain", "workflow", f"{HERE}/{name}"]
-    done = subprocess.run(command, env=kubectl.environment, capture_output=True, text=True, check=False)
+    done = metaoperator("explain", "workflow", f"{HERE}/{name}")
     assert done.returncode == 1, done.stderr
     return done.stdout
 

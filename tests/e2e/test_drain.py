@@ -43,8 +43,7 @@ def owner(api: Api, resource: str, name: str) -> str | None:
     """Read the instance ID of an object."""
     live = api.object(resource, LEAVING, name)
     assert live is not None, f"{name} is gone"
-    found: str | None = (live["metadata"].get("labels") or {}).get(INSTANCE_ID)
-    return found
+    return workflows.instance_id(live)
 
 
 def fired(api: Api) -> dict[datetime, Object]:

@@ -6,7 +6,6 @@ how often, is read from what the API server wrote down, not from what is left.
 """
 
 import json
-import subprocess
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -23,9 +22,8 @@ from tests.e2e.audit import Audit, code, target
 from tests.e2e.beside import ARGO
 from tests.e2e.doors import Door, Doors
 from tests.e2e.install import Installation, cluster_command
-from tests.e2e.local import INSTANCE_ID, KUBECONFIG, MANIFESTS, Api, Kubectl, Object, eventually
+from tests.e2e.local import INSTANCE_ID, KUBECONFIG, MANIFESTS, Api, Kubectl, Object, eventually, metaoperator
 from tests.e2e.namespaces import CHILD, Namespaces
-from tests.e2e.test_serving import METAOPERATOR
 
 CRONS = "argoproj.io/v1alpha1/cronworkflows"
 CRON = "workflows.argoproj.io/cron-workflow"
@@ -164,25 +162,12 @@ def scene(
         namespaces.remove(here, wait=True)
 
 
-def owner(kubectl: Kubectl, namespace: str, name: str) -> str:
+def owner(namespace: str, name: str) -> str:
     """Ask who a Workflow belongs to, as a person asks."""
-    done = subprocess.run(
-        [METAOPERATOR, "explain", "workflow", f"{namespace}/{name}"],
-        env=kubectl.environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = metaoperator("explain", "workflow", f"{namespace}/{name}")
     assert done.returncode in {0, 1}, done.stderr
     (line,) = [each for each in done.stdout.splitlines() if each.startswith("controller:")]
     return line
-
-
-def label_of(live: Object) -> str | None:
-    """Read an instance ID."""
-    found: str | None = (live["metadata"].get("labels") or {}).get(INSTANCE_ID)
-    return found
 
 
 def pods_of(live: Object) -> Iterator[str]:
@@ -235,7 +220,9 @@ def all_succeeded(api: Api, namespace: str) -> dict[str, Object]:
     def check() -> dict[str, Object]:
         found = {each["metadata"]["name"]: each for each in api.objects(workflows.WORKFLOWS, namespace)}
         phases = {name: (each.get("status") or {}).get("phase") for name, each in found.items()}
-        waiting = {name: (label_of(found[name]), phase) for name, phase in phases.items() if phase != "Succeeded"}
+        waiting = {
+            name: (workflows.instance_id(found[name]), phase) for name, phase in phases.items() if phase != "Succeeded"
+        }
         assert not waiting, waiting
         return found
 
@@ -273,7 +260,7 @@ class Story:
 
     def owners(self, names: Iterable[str]) -> dict[str, str]:
         """Ask who each of these Workflows belongs to."""
-        return {name: owner(self.kubectl, self.here, name) for name in names}
+        return {name: owner(self.here, name) for name in names}
 
     def play(self, doors: Doors) -> dict[str, str]:
         """Return whom some Workflows of each chapter were said to belong to while they were new."""

@@ -1,6 +1,5 @@
 """A namespace opts in beside a cluster-wide workflow-controller without an ID that lives: two real controllers."""
 
-import subprocess
 import time
 from collections.abc import Iterator
 
@@ -8,9 +7,8 @@ import pytest
 
 from tests.e2e import beside, workflows
 from tests.e2e.beside import ARGO, WHO, leads
-from tests.e2e.local import INSTANCE_ID, Api, Kubectl, Object, condition, eventually
+from tests.e2e.local import INSTANCE_ID, Api, Kubectl, Object, condition, eventually, metaoperator
 from tests.e2e.namespaces import CHILD, Namespaces
-from tests.e2e.test_serving import METAOPERATOR
 
 BESIDE = "e2e-beside"
 REFUSED = "e2e-unstamped"
@@ -87,14 +85,7 @@ def test_what_was_there_stays_with_the_other_controller_and_what_is_new_goes_to_
     eventually(counted)
     after = workflows.succeeded(api, workflows.submit(kubectl, BESIDE, workflows.one_step("after")))
     assert after["metadata"]["labels"][INSTANCE_ID] == BESIDE
-    explained = subprocess.run(
-        [METAOPERATOR, "explain", "workflow", f"{BESIDE}/held"],
-        env=kubectl.environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    explained = metaoperator("explain", "workflow", f"{BESIDE}/held")
     assert explained.returncode == 1, explained.stderr
     assert WHO in explained.stdout
     assert "Suspended:" in explained.stdout

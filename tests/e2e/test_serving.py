@@ -9,10 +9,18 @@ import pytest
 
 from tests.e2e import workflows
 from tests.e2e.conftest import ODD_NAMES, Held
-from tests.e2e.local import CHECKOUT, INSTANCE_ID, NAMESPACE_UID, OPERATOR, Api, Kubectl, condition, eventually
+from tests.e2e.local import (
+    INSTANCE_ID,
+    METAOPERATOR,
+    NAMESPACE_UID,
+    OPERATOR,
+    Api,
+    Kubectl,
+    condition,
+    eventually,
+    metaoperator,
+)
 from tests.e2e.namespaces import CHILD, Namespaces, rendered
-
-METAOPERATOR = CHECKOUT / ".venv" / "bin" / "metaoperator"
 
 
 def columns(table: str) -> list[dict[str, str]]:
@@ -157,11 +165,6 @@ def test_a_cron_workflow_that_is_replaced_without_its_label_gets_it_back(main: s
 
     kubectl("delete", "cronworkflow", "cron", "-n", main)
     assert made["metadata"]["labels"] == {INSTANCE_ID: main}
-
-
-def metaoperator(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run our own command against the cluster."""
-    return subprocess.run([METAOPERATOR, *arguments], capture_output=True, text=True, timeout=60, check=False)
 
 
 def test_status_shows_every_opted_in_namespace(main: str, namespaces: Namespaces) -> None:

@@ -27,8 +27,7 @@ def owner(api: Api, namespace: str, name: str, resource: str = workflows.WORKFLO
     """Read the instance ID of an object."""
     live = api.object(resource, namespace, name)
     assert live is not None, f"{name} is gone"
-    found: str | None = (live["metadata"].get("labels") or {}).get(INSTANCE_ID)
-    return found
+    return workflows.instance_id(live)
 
 
 def counts(namespaces: Namespaces, namespace: str) -> dict[str, int]:

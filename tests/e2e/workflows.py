@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from .local import MANIFESTS, Api, Kubectl, Object, eventually
+from .local import INSTANCE_ID, MANIFESTS, Api, Kubectl, Object, eventually
 
 THREE_STEPS = MANIFESTS / "three-steps.yaml"
 BUSYBOX = "metaoperator.local/busybox:1"
@@ -44,6 +44,12 @@ def submit_three_steps(kubectl: Kubectl, namespace: str) -> Object:
     """Create the Workflow of the demo."""
     made: Object = kubectl.json("create", "-n", namespace, "-f", THREE_STEPS)
     return made
+
+
+def instance_id(live: Object) -> str | None:
+    """Read the instance ID of an object; `None` for one without."""
+    found: str | None = (live["metadata"].get("labels") or {}).get(INSTANCE_ID)
+    return found
 
 
 def succeeded(api: Api, workflow: Object, *, seconds: float = 120) -> Object:

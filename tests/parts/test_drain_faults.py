@@ -12,9 +12,8 @@ from tests.fake import FakeApiServer
 from tests.fake.problems import ApiError
 
 from .test_drain import CRON, DRAINING, cron, end, finished, fired, gone, label, off, operator, served, told
-from .test_strays import submit
+from .test_sweep import a_thousand, swept
 from .test_sweep import label as sweep_label
-from .test_sweep import swept
 from .world import World
 
 
@@ -146,10 +145,7 @@ async def test_a_label_that_flaps_ends_where_it_stands(world: World, caplog: pyt
 
 async def test_an_opt_out_in_the_middle_of_a_sweep_writes_nothing_twice(world: World) -> None:
     """What has its ID by then is served to its end, what has none keeps none."""
-    world.namespace("team-a")
-    for number in range(1_000):
-        submit(world, "team-a", f"w-{number:04}", None)
-    world.server.faults.slow(0.2, verb="patch", resource="workflows", times=10**6)
+    a_thousand(world)
     async with operator(world):
         await served(world, beside=False)
         await world.until(lambda: len(swept(world)) > 100, 60)

@@ -406,12 +406,17 @@ async def test_ten_thousand_delay_nobody(world: World) -> None:
         assert not [each for each in world.ours()[before:] if each.verb in {"list", "patch"} and each.namespace]
 
 
-async def test_a_controller_that_comes_in_the_middle_keeps_what_is_left(world: World) -> None:
-    """And what it began is not moved when it has gone again."""
+def a_thousand(world: World) -> None:
+    """Have so many Workflows without an ID that a sweep takes its time."""
     world.namespace("team-a")
     for number in range(1_000):
         submit(world, "team-a", f"w-{number:04}", None)
     world.server.faults.slow(0.2, verb="patch", resource="workflows", times=10**6)
+
+
+async def test_a_controller_that_comes_in_the_middle_keeps_what_is_left(world: World) -> None:
+    """And what it began is not moved when it has gone again."""
+    a_thousand(world)
     async with operator(world):
         await served(world, beside=False)
         await world.until(lambda: len(swept(world)) > 100, 60)
