@@ -189,7 +189,7 @@ def test_a_workflow_whose_account_was_not_there_is_let_go_as_troubleshooting_say
     workflows.succeeded(scene.api, scene.submit("after", strategy="Never"))
     assert not scene.collectors("refused")
     assert scene.stored("refused")
-    assert "Argo tries once to make it" in _explained(scene.kubectl, "refused")
+    assert "Argo tries once to make it" in _explained("refused")
     # It does not see the list that it made for that pod, and would stumble over it.
     scene.kubectl("delete", "-n", HERE, *_lists(scene.kubectl, "refused"))
     patch = json.dumps({"status": {"artifactGCStatus": {"strategiesProcessed": None}}})
