@@ -53,8 +53,9 @@ The map, top to bottom; imports point down and `make arch` checks it:
 `rehearsal`        a cluster in which everything is asked and nothing is written
 `cluster`          the only module that speaks to Kubernetes
 `gate`             lets writes through while this replica leads
-`sources`          template sets, read from directories
+`sources`          template sets, read from directories or from the texts of their files
 `kept`             what the shipped sets' templates were compiled to
+`renderer`         which code renders
 `unheard`          errors that nobody waits for
 `settings`         every flag and variable
 `core`             pure: names, model, rendering, planning, health, status

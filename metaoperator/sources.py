@@ -1,4 +1,4 @@
-"""Template sets read from directories: the only place where their files are opened."""
+"""Template sets read from directories, or from the texts of their files: the only place where these are opened."""
 
 import functools
 import hashlib
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import jsonschema_rs
 
-from metaoperator import kept
+from metaoperator import kept, renderer
 from metaoperator.core import breadth, kubernetes, strictyaml, values, versions
 from metaoperator.core.errors import Problem, TemplateError
 from metaoperator.core.model import SECRET, Kind, Relation, TemplateSet
@@ -68,9 +68,20 @@ def compiled(folder: Path, *, keep: bool = False) -> Program:
     """Load and compile one set; `TemplateError` tells what is wrong with its data files, or else with its templates."""
     whole, check = _read(folder)
     if not keep:
-        return Program(whole, check=check)
+        return Program(whole, check=check, identity=renderer.identity)
     with kept.codes(whole) as codes:
-        return Program(whole, check=check, codes=codes)
+        return Program(whole, check=check, codes=codes, identity=renderer.identity)
+
+
+def from_texts(name: str, texts: Mapping[str, str], *, trusted: bool = False) -> Program:
+    """Compile the set that these files are, by their names; any that is no part of a set is passed by.
+
+    `TemplateError` tells everything that is wrong with its data files at once, or else with its templates. Of a set
+    that is `trusted` it is known that its schema takes no longer to check than it should.
+    """
+    parts = {file: text for file, text in sorted(texts.items()) if is_part(file)}
+    whole, check = _understood(name, parts, trusted=trusted)
+    return Program(whole, check=check, identity=renderer.identity)
 
 
 def folders(directory: Path) -> list[Path]:
@@ -139,28 +150,35 @@ def template_set(folder: Path) -> TemplateSet:
 
 
 def _read(folder: Path) -> tuple[TemplateSet, jsonschema_rs.Validator]:
-    texts = _texts(folder)
+    # As long as compiling it: of ours, a test knows the answer.
+    trusted = folder.parent.resolve() == shipped().resolve()
+    return _understood(folder.name, _texts(folder), trusted=trusted)
+
+
+def _understood(
+    set_name: str, texts: Mapping[str, str], *, trusted: bool
+) -> tuple[TemplateSet, jsonschema_rs.Validator]:
     problems: list[Problem] = []
-    data = {name: _data(folder.name, name, texts, problems) for name in DATA_FILES}
+    data = {name: _data(set_name, name, texts, problems) for name in DATA_FILES}
     about, schema = data["template.yaml"], data["values.schema.json"]
     further = [name for name in texts if name.endswith(_SCHEMA_SUFFIX) and name not in DATA_FILES]
     if further:
-        parts = {name.removesuffix(_SCHEMA_SUFFIX): _data(folder.name, name, texts, problems) for name in further}
+        parts = {name.removesuffix(_SCHEMA_SUFFIX): _data(set_name, name, texts, problems) for name in further}
         known = schema.get("$defs")
         schema = {**schema, "$defs": {**(known if isinstance(known, dict) else {}), **parts}}
-    problems += _about_faults(folder.name, about)
+    problems += _about_faults(set_name, about)
     check = None
     try:
-        if folder.parent.resolve() != shipped().resolve():  # as long as compiling it: of ours, a test knows the answer
+        if not trusted:
             breadth.check(schema)
         check = values.validator(schema)
     except (ValueError, RecursionError) as exc:
-        problems.append(Problem(where=f"{folder.name}/values.schema.json", what=f"not a JSON Schema: {exc}"))
+        problems.append(Problem(where=f"{set_name}/values.schema.json", what=f"not a JSON Schema: {exc}"))
     if problems or check is None:
         raise TemplateError(problems)
     declared = frozenset(Kind(each["apiVersion"], each["kind"]) for each in about["kinds"])
     whole = TemplateSet(
-        name=folder.name,
+        name=set_name,
         description=str(about.get("description", "")),
         kinds=declared,
         namespace_values=frozenset(about.get("namespaceValues") or ()),
@@ -171,6 +189,7 @@ def _read(folder: Path) -> tuple[TemplateSet, jsonschema_rs.Validator]:
         argo_versions=versions.read(about["argoVersions"]) if "argoVersions" in about else None,
         relations=tuple(Relation(**each) for each in about.get("relations") or ()),
         definitions=definitions(declared),
+        texts=texts,
     )
     return whole, check
 

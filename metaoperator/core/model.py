@@ -52,6 +52,7 @@ VOLUME_CLAIM = Kind("v1", "PersistentVolumeClaim")
 POD_MONITOR = Kind("monitoring.coreos.com/v1", "PodMonitor")
 LEASE = Kind("coordination.k8s.io/v1", "Lease")
 EVENT = Kind("events.k8s.io/v1", "Event")
+CONTROLLER_REVISION = Kind("apps/v1", "ControllerRevision")
 CRD = Kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 WORKFLOW = Kind(names.ARGO_API_VERSION, "Workflow")
 CRON_WORKFLOW = Kind(names.ARGO_API_VERSION, "CronWorkflow")
@@ -128,7 +129,7 @@ class TemplateSet:
     `files` maps a file name to its text; names that begin with `_` are partials. `namespace_values` lists
     the dotted paths that a namespace may set. A set without `argo_versions` is for any version, or has none. `digest`
     changes with every byte of the folder. `definitions` is what Kubernetes says of the kinds, as `sources` reads it; a
-    kind that is not in it is not checked.
+    kind that is not in it is not checked. `texts` are all files as they were read, by their names.
     """
 
     name: str
@@ -142,6 +143,7 @@ class TemplateSet:
     argo_versions: ArgoVersions | None = None
     relations: tuple[Relation, ...] = ()
     definitions: Mapping[str, Any] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

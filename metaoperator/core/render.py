@@ -5,7 +5,7 @@ the sandbox is the second line of defence, not the wall.
 """
 
 import functools
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from types import CodeType
 from typing import Any, Final
 
@@ -35,13 +35,16 @@ class Program:
         *,
         check: jsonschema_rs.Validator | None = None,
         codes: MutableMapping[str, CodeType] | None = None,
+        identity: Callable[[], str] = str,
     ) -> None:
         """Compile every template, or raise `TemplateError` with every syntax error found.
 
         `check` is the set's schema, compiled, if whoever read the set has it at hand; `codes` are templates of the very
-        same set, compiled by the very same code, to which what is missing is added.
+        same set, compiled by the very same code, to which what is missing is added. `identity` names the code that
+        renders, for whoever asks for the revision.
         """
         self.template_set = template_set
+        self._identity = identity
         self._given_check = check
         codes = {} if codes is None else codes
         self._env = sandbox.environment(template_set, codes)
@@ -84,8 +87,8 @@ class Program:
         return merged
 
     def revision(self, fleet_values: values.Values) -> str:
-        """Digest what all namespaces have in common: the set's bytes and the fleet's values."""
-        return digest(q([self.template_set.digest, fleet_values]))[:10]
+        """Digest what all namespaces have in common: the set's name and bytes, the fleet's values, and what renders."""
+        return digest(q([self.template_set.name, self.template_set.digest, fleet_values, self._identity()]))[:10]
 
     def desired(
         self,

@@ -157,6 +157,14 @@ def test_a_sets_revision_changes_with_its_bytes_and_the_fleets_values() -> None:
     assert render.Program(template_set()).revision({"a": 1}) == base
     assert render.Program(template_set()).revision({"a": 2}) != base
     assert render.Program(template_set(digest="other")).revision({"a": 1}) != base
+    assert render.Program(template_set(name="other")).revision({"a": 1}) != base, "templates may read its name"
+
+
+def test_a_sets_revision_changes_with_what_renders_it_and_a_namespaces_does_not() -> None:
+    """An operator that renders otherwise has another revision of the set; the same bytes are the same revision."""
+    one, two = (render.Program(template_set(), identity=identity) for identity in (lambda: "one", lambda: "two"))
+    assert one.revision({}) != two.revision({})
+    assert desired(one) == desired(two)
 
 
 # Values are data

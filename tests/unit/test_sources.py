@@ -2,14 +2,15 @@
 
 import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from builders import SHIPPED, desired, write_set
 
-from metaoperator import sources
-from metaoperator.core import strictyaml, values
+from metaoperator import renderer, sources
+from metaoperator.core import names, strictyaml, values
 from metaoperator.core.errors import TemplateError
 from metaoperator.core.render import Program
 
@@ -46,6 +47,61 @@ def test_the_digest_changes_with_every_byte_and_file_that_counts(tmp_path: Path)
     assert len(digests) == 6
     (folder / "two.yaml.j2").rename(folder / "README.md")
     assert sources.template_set(folder).digest == base.digest
+
+
+def test_a_set_of_texts_is_the_set_of_the_folder_that_holds_them(tmp_path: Path) -> None:
+    """The same noun, schemas beside included, in whichever order they come; what is no part of a set is passed by."""
+    schema = '{"properties": {"a": {"$ref": "#/$defs/b"}}}'
+    folder = write_set(tmp_path / "mine", values_schema_json=schema, b_schema_json='{"type": "integer"}')
+    read = sources.template_set(folder)
+    assert sorted(read.texts) == sorted(path.name for path in folder.iterdir())
+    backwards = dict(sorted(read.texts.items(), reverse=True))
+    again = sources.from_texts("mine", {"README.md": "other", **backwards})
+    assert again.template_set == read
+    assert again.revision({}) == sources.compiled(folder).revision({})
+    assert desired(again) == desired(sources.compiled(folder))
+
+
+def test_what_is_wrong_with_texts_is_told_as_of_files() -> None:
+    """Every fault at once, by the set's name and the file's."""
+    with pytest.raises(TemplateError) as caught:
+        sources.from_texts("mine", {"values.yaml": "a: 1\na: 2\n", "values.schema.json": "{}"})
+    assert [str(problem) for problem in caught.value.problems[:2]] == [
+        "mine/template.yaml: is missing",
+        "mine/values.yaml:2: duplicate key 'a', first on line 1",
+    ]
+
+
+def test_a_schema_of_texts_is_held_to_what_it_may_cost() -> None:
+    """It is somebody's, unless whoever gives it says otherwise."""
+    texts = dict(sources.template_set(SHIPPED).texts)
+    assert sources.from_texts("mine", texts, trusted=True).template_set.texts == texts
+    texts["values.schema.json"] = '{"$ref": "#"}'
+    with pytest.raises(TemplateError, match="leads back to itself"):
+        sources.from_texts("mine", texts)
+
+
+def test_the_code_that_renders_is_known_by_its_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One byte more in a module that rendering rests on, and it is another; the time of a file says nothing."""
+    core = tmp_path / "core"
+    shutil.copytree(Path(names.__file__).parent, core, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(renderer, "_RESTS_ON", (core,))
+    base = renderer.identity.__wrapped__()
+    os.utime(core / "filters.py", (1, 1))
+    assert renderer.identity.__wrapped__() == base
+    with (core / "filters.py").open("a") as file:
+        file.write("\n")
+    assert renderer.identity.__wrapped__() != base
+
+
+def test_a_set_that_was_read_has_the_revision_of_the_code_that_renders_it(
+    tmp_path: Path,
+) -> None:
+    """However it was read."""
+    folder = write_set(tmp_path / "mine")
+    ways = [sources.compiled(folder), sources.from_texts("mine", sources.template_set(folder).texts)]
+    assert len({each.revision({}) for each in ways}) == 1
+    assert ways[0].revision({}) != Program(ways[0].template_set).revision({})
 
 
 @pytest.mark.parametrize("name", ["template.yaml", "values.yaml", "values.schema.json"])
