@@ -60,8 +60,8 @@ def _delete(namespace: str, name: str = CHILD) -> Act:
     return Act(method="DELETE", namespace=namespace, name=name)
 
 
-UNMARKED = {"labels": {names.MANAGED_BY_LABEL: None}}
-OWNED = {"ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "gone"}]}
+UNMARKED: dict[str, Any] = {"labels": {names.MANAGED_BY_LABEL: None}}
+OWNED: dict[str, Any] = {"ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "gone"}]}
 
 REFUSED = {
     "makes the child's account": _create(SERVED, CHILD),

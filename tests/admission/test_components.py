@@ -190,7 +190,7 @@ def _is(world: World, instance_id: str) -> None:
 def test_a_schedule_of_a_chosen_id_gets_that_back_and_no_other_is_moved(had: str | None, pinned: World) -> None:
     """An update that drops the label restores what was ours, to what it was."""
     pinned.label("team-pinned", None)
-    labels = {} if had is None else {"labels": {INSTANCE_ID: had}}
+    labels: dict[str, Any] = {} if had is None else {"labels": {INSTANCE_ID: had}}
     pinned.create("team-pinned", one_step("cron", kind="CronWorkflow", **labels))
     pinned.label("team-pinned", "enabled")
     pinned.have("instance-id-pinned")

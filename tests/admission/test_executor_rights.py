@@ -22,7 +22,7 @@ OLD: Object = {
 def bound(world: World) -> None:
     """Have the RoleBindings that the shipped set renders, beside a Role that knows nothing of task results."""
     world.namespace(NS)
-    command = [CHECKOUT / ".venv" / "bin" / "metaoperator", "render", NS]
+    command = [str(CHECKOUT / ".venv" / "bin" / "metaoperator"), "render", NS]
     rendered = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
     bindings = [each for each in yaml.safe_load_all(rendered) if each and each["kind"] == "RoleBinding"]
     world.kubectl("apply", "-f", "-", stdin={"apiVersion": "v1", "kind": "List", "items": [OLD, *bindings]})

@@ -254,7 +254,7 @@ def test_a_schedule_that_is_applied_again_without_the_label_that_it_had_keeps_it
 def test_a_schedule_that_was_not_ours_stays_as_it_is_updated(instance_id: str | None, world: World) -> None:
     """What exists when a namespace opts in may be served by somebody: the operator judges that, admission does not."""
     name = world.namespace("team-late", None)
-    labels = {} if instance_id is None else {"labels": {INSTANCE_ID: instance_id}}
+    labels: dict[str, Any] = {} if instance_id is None else {"labels": {INSTANCE_ID: instance_id}}
     live = world.create(name, one_step("cron", kind="CronWorkflow", **labels))
     world.label(name, "enabled")
 

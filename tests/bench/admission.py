@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -92,7 +93,14 @@ class Server:
 
     def crds(self, which: str) -> None:
         """Apply one of Argo's two sets of CRDs, by force, as an upgrade does."""
-        command = ["apply", "--server-side", "--force-conflicts", "--validate=false", "-f", build.argo_crds(which)]
+        command: list[str | Path] = [
+            "apply",
+            "--server-side",
+            "--force-conflicts",
+            "--validate=false",
+            "-f",
+            build.argo_crds(which),
+        ]
 
         def applied() -> None:
             try:
@@ -358,7 +366,7 @@ def _outages(server: Server, rounds: int) -> list[Figure]:
     counts = {way: Count() for way in ways}
     for number in range(rounds):
         # Each way is first as often as last, and gets each set of CRDs as often as the other.
-        turned = list(ways) if number % 2 == 0 else list(reversed(ways))
+        turned = list(ways) if number % 2 == 0 else [*ways][::-1]
         for place, way in enumerate(turned):
             server.settle()
             server.have(ways[way])

@@ -38,8 +38,8 @@ class _Namespace:
         await self.labelled.wait()
         for write in self._writes:
             body = write.body
-            for old, new in self._uids.items():
-                body = body.replace(old, new)
+            for old, now in self._uids.items():
+                body = body.replace(old, now)
             request = wire.Request(method=write.method, path=write.uri, body=body, content_type=write.content_type)
             code, answer = await wire.send(session, request)
             while code == 403 and _FENCE in str(answer.get("message")):

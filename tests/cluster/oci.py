@@ -11,6 +11,7 @@ import tarfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, cast
 
 EPOCH = 0
 _CREATED = "1970-01-01T00:00:00Z"
@@ -72,7 +73,7 @@ def layer_of_tree(root: Path, path: Path, *, prefix: str = "", keep_owner: bool 
         packed = _Hashing(out)
         with gzip.GzipFile(filename="", mode="wb", fileobj=packed, compresslevel=6, mtime=EPOCH) as zipped:
             plain = _Hashing(zipped, raw)
-            with tarfile.open(fileobj=plain, mode="w", format=tarfile.PAX_FORMAT) as tar:
+            with tarfile.open(fileobj=cast(IO[bytes], plain), mode="w", format=tarfile.PAX_FORMAT) as tar:
                 for parent in _parents(prefix):
                     info = tarfile.TarInfo(parent)
                     info.type, info.mode, info.mtime = tarfile.DIRTYPE, 0o755, EPOCH
@@ -172,15 +173,21 @@ def docker_archive(path: Path, *, reference: str, layer: bytes, config: dict[str
         _put(tar, "manifest.json", _json(manifest))
 
 
+def _member(tar: tarfile.TarFile, name: str) -> bytes:
+    found = tar.extractfile(name)
+    assert found is not None, f"{name} is no file"
+    return found.read()
+
+
 def names(archive: Path) -> list[str]:
     """Return the names that an OCI or docker archive gives to its images."""
     with tarfile.open(archive) as tar:
         members = set(tar.getnames())
         if "index.json" in members:
-            manifests = json.load(tar.extractfile("index.json"))["manifests"]
+            manifests = json.loads(_member(tar, "index.json"))["manifests"]
             marks = [manifest.get("annotations", {}) for manifest in manifests]
             return [mark[_NAME] for mark in marks if _NAME in mark]
-        return [tag for image in json.load(tar.extractfile("manifest.json")) for tag in image["RepoTags"] or ()]
+        return [tag for image in json.loads(_member(tar, "manifest.json")) for tag in image["RepoTags"] or ()]
 
 
 class _Hashing:

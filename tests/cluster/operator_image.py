@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from . import cached, debian, lifecycle, oci, places, say
@@ -90,7 +91,15 @@ def _base() -> Layer:
     )
 
 
-def _cached_layer(name, inputs, make_tree, *, what: str, prefix: str = "", keep_owner: bool = False) -> Layer:
+def _cached_layer(
+    name: str,
+    inputs: Iterable[bytes],
+    make_tree: Callable[[Path], None],
+    *,
+    what: str,
+    prefix: str = "",
+    keep_owner: bool = False,
+) -> Layer:
     def make(place: Path) -> None:
         tree = place / "tree"
         make_tree(tree)

@@ -8,6 +8,7 @@ waits on the real node for an image that no one has.
 import json
 import subprocess
 import time
+from typing import Any
 
 from . import build, controlplane, credentials, places, processes
 from .credentials import Credentials
@@ -83,7 +84,7 @@ def _node(name: str) -> dict[str, object]:
     }
 
 
-def _nodes(who: Credentials) -> dict[str, dict]:
+def _nodes(who: Credentials) -> dict[str, dict[str, Any]]:
     selector = "%2C".join(f"{key}%3D{value}" for key, value in SELECTOR.items())
     answer = controlplane.get(f"/api/v1/nodes?labelSelector={selector}", who)
     if answer is None:
@@ -102,7 +103,7 @@ def _wait(wanted: set[str], who: Credentials, seconds: float = 60) -> None:
         time.sleep(0.1)
 
 
-def _ready(node: dict) -> bool:
+def _ready(node: dict[str, Any]) -> bool:
     conditions = {each["type"]: each["status"] for each in node.get("status", {}).get("conditions", [])}
     # The API server taints a new node as not ready, and the controller-manager takes that off a moment after it is.
     taints = [each["key"] for each in node["spec"].get("taints", [])]

@@ -14,11 +14,12 @@ import pytest
 import yaml
 
 from metaoperator import informer
-from metaoperator.act import Actor, Outcome
+from metaoperator.act import Actor
 from metaoperator.cluster import Cluster
 from metaoperator.core import drift, names, ownership, plan, render, shard
 from metaoperator.core.model import Namespace, Ref
 from metaoperator.core.names import Reason
+from metaoperator.core.outcome import Outcome
 from metaoperator.core.plan import Step, Verb
 from metaoperator.fleet import Fleet
 from metaoperator.gate import Gate

@@ -19,7 +19,7 @@ RESTRICTED = {
 
 def pod(resources: Manifest | None = None, security: Manifest | None = None, **spec: Any) -> Manifest:
     """Build a pod that no node will take."""
-    more = {"resources": resources} if resources else {}
+    more: dict[str, Any] = {"resources": resources} if resources else {}
     more |= {"securityContext": security} if security else {}
     chosen = {"nodeSelector": {"kubernetes.io/os": "none"}, "containers": [container(**more)], **spec}
     return manifest("Pod", "one", spec=chosen)

@@ -3,18 +3,13 @@
 
 import copy
 import json
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
-
-from test_kubernetes import WHOLE, faults, manifest
-from test_metadata import KEYS, NAMED, NAMES, VALUES
-
 from tests.schemas import FOLDER, ask, text_of
+from tests.unit.test_kubernetes import WHOLE, faults, manifest
+from tests.unit.test_metadata import KEYS, NAMED, NAMES, VALUES
 
 from .client import APPLY, Answer, Api
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 from .local import CHECKOUT, LOGS, MANIFESTS, OPERATOR, Api, Kubectl, Refused, eventually
 
@@ -77,7 +78,7 @@ class Installation:
 
         eventually(check, seconds=120)
 
-    def pods(self) -> list[dict[str, object]]:
+    def pods(self) -> list[dict[str, Any]]:
         """List the operator's pods."""
         return self._api.objects("v1/pods", OPERATOR, query="labelSelector=app.kubernetes.io%2Fname%3Dmetaoperator")
 

@@ -236,7 +236,8 @@ def _configured(kubectl: Kubectl) -> int:
 
 
 def _ended(scene: Scene) -> Object:
-    (pod,) = scene.collectors("stuck") or [None]
-    assert pod is not None, "no pod deletes its artifacts yet"
+    pods = scene.collectors("stuck")
+    assert pods, "no pod deletes its artifacts yet"
+    (pod,) = pods
     assert pod["status"]["phase"] == "Succeeded", pod["status"]
     return pod

@@ -1,5 +1,6 @@
 """The fences deny what they say, to real users with real tokens, and let pass what they should."""
 
+import functools
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -224,6 +225,17 @@ def _run(who: str, kind: str, namespace: str, account: str, fence: str = "") -> 
     """Run something under an account."""
     body = _workload(kind, _template(account))
     return Act(who=who, method="POST", path=COLLECTIONS[kind].format(namespace), body=body, fence=fence)
+
+
+def _running(_: Scene, *, kind: str, account: str, fence: str = "") -> Act:
+    """Run something as a tenant, in the namespace that is served."""
+    return _run("tenant", kind, SERVED, account, fence)
+
+
+def _gets(scene: Scene, *, how: str) -> Act:
+    """Reach into the child's pod as a tenant."""
+    path = f"{CORE}/namespaces/{SERVED}/pods/{scene.pod}/{how}"
+    return Act(who="tenant", method="GET", path=path, fence=ACCESS)
 
 
 def _ours(scene: Scene, fence: str = "", *, account: str = CHILD, **more: Any) -> Act:
@@ -501,14 +513,12 @@ ACTS: dict[str, Callable[[Scene], Act]] = {
     ),
     # A tenant and the child's account.
     **{
-        f"a tenant's {kind} runs under an account of theirs": lambda _, kind=kind: _run(
-            "tenant", kind, SERVED, "default"
-        )
+        f"a tenant's {kind} runs under an account of theirs": functools.partial(_running, kind=kind, account="default")
         for kind in COLLECTIONS
     },
     **{
-        f"a tenant's {kind} does not run as the child": lambda _, kind=kind: _run(
-            "tenant", kind, SERVED, CHILD, CHILD_PODS if kind == "Pod" else CHILD_WORKLOADS
+        f"a tenant's {kind} does not run as the child": functools.partial(
+            _running, kind=kind, account=CHILD, fence=CHILD_PODS if kind == "Pod" else CHILD_WORKLOADS
         )
         for kind in COLLECTIONS
     },
@@ -642,9 +652,7 @@ ACTS: dict[str, Callable[[Scene], Act]] = {
     ),
     # Its pod. Without an upgrade no connection is made: the answer tells who would have been let in.
     **{
-        f"a tenant gets no {how}": lambda s, how=how, more=more: Act(
-            who="tenant", method="GET", path=f"{CORE}/namespaces/{SERVED}/pods/{s.pod}/{how}{more}", fence=ACCESS
-        )
+        f"a tenant gets no {how}": functools.partial(_gets, how=f"{how}{more}")
         for how, more in (
             ("exec", "?command=id&stdout=1"),
             ("attach", "?stdout=1"),

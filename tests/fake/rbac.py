@@ -76,7 +76,9 @@ class Authorizer:
     def _rules(self, user: str, namespace: str | None) -> Iterator[Manifest]:
         named = self._store.registry.named
         cluster_roles = named("ClusterRole")
-        bindings = [(None, each) for each in self._store.select(named("ClusterRoleBinding"))]
+        bindings: list[tuple[str | None, Manifest]] = [
+            (None, each) for each in self._store.select(named("ClusterRoleBinding"))
+        ]
         if namespace:
             bindings += [(namespace, each) for each in self._store.select(named("RoleBinding"), namespace)]
         for home, binding in bindings:

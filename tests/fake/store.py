@@ -105,7 +105,7 @@ class Store:
         kind: Kind,
         namespace: str | None,
         name: str,
-        patch: Manifest,
+        patch: Manifest | list[Manifest],
         *,
         manager: str,
         sub: str = "",

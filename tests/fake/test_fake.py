@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import aiohttp
 import pytest
@@ -294,7 +294,9 @@ async def test_a_kopf_operator_runs_against_it(server: FakeApiServer) -> None:
     server.create(manifest("Namespace", "team-a", metadata={"labels": {"wanted": "yes"}}))
     stop = asyncio.Event()
     operator = asyncio.create_task(
-        kopf.operator(registry=registry, settings=settings, clusterwide=True, stop_flag=stop, identity="test")
+        kopf.operator(
+            registry=registry, settings=settings, clusterwide=True, stop_flag=stop, identity=cast("Any", "test")
+        )
     )
     try:
 

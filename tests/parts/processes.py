@@ -47,7 +47,7 @@ async def end(process: str) -> None:
 
 def _factory(
     loop: asyncio.AbstractEventLoop,
-    coro: Coroutine[Any, Any, Any],
+    coro: Any,  # a generator as well, says the protocol; nobody has any
     context: contextvars.Context | None = None,
 ) -> asyncio.Task[Any]:
     task = asyncio.Task(coro, loop=loop, context=context)

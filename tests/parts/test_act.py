@@ -3,10 +3,11 @@
 import asyncio
 from typing import Any
 
-from metaoperator.act import Actor, Outcome
+from metaoperator.act import Actor
 from metaoperator.core import names
 from metaoperator.core.model import SERVICE, Manifest, Ref
 from metaoperator.core.names import Reason
+from metaoperator.core.outcome import Outcome
 from metaoperator.core.plan import Step, Verb
 from metaoperator.fleet import Fleet
 from tests.fake import FakeApiServer

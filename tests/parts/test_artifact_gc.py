@@ -19,9 +19,9 @@ MADE = {
 """As a controller with an instance ID labels them."""
 
 
-def gc_pod(world: World, name: str, namespace: str = "team-a", **labels: str | None) -> None:
+def gc_pod(world: World, name: str, namespace: str = "team-a", *, without: str = "", **labels: str) -> None:
     """Have one that has deleted the artifacts of a Workflow."""
-    kept = {key: value for key, value in {**MADE, **labels}.items() if value is not None}
+    kept = {key: value for key, value in {**MADE, **labels}.items() if key != without}
     meta = {"name": name, "namespace": namespace, "labels": kept, "annotations": {"theirs": "yes"}}
     spec = {"containers": [{"name": "main", "image": "argoexec"}]}
     world.server.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}, manager="argo")
@@ -72,8 +72,8 @@ async def test_only_pods_of_the_child_that_delete_artifacts_are_touched(world: W
     async with world.operator():
         await served(world)
         gc_pod(world, "others", **{names.MISPLACED_INSTANCE_ID_LABEL: "elsewhere"})
-        gc_pod(world, "bare", **{names.MISPLACED_INSTANCE_ID_LABEL: None})
-        gc_pod(world, "step", **{names.COMPONENT_LABEL: None})
+        gc_pod(world, "bare", without=names.MISPLACED_INSTANCE_ID_LABEL)
+        gc_pod(world, "step", without=names.COMPONENT_LABEL)
         gc_pod(world, "theirs", "team-b")
         gc_pod(world, "last")
         await world.until(lambda: label(world, "last") == "team-a", 5)

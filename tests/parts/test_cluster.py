@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ async def cluster(world: World) -> AsyncIterator[Cluster]:
 
 
 @pytest.fixture(autouse=True)
-def no_secrets(caplog: pytest.LogCaptureFixture) -> AsyncIterator[None]:
+def no_secrets(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     """No log record of any test here holds a token."""
     caplog.set_level(logging.DEBUG)
     yield

@@ -492,7 +492,7 @@ async def restored(world: World, server: FakeApiServer, *, back: int = 1000) -> 
 def server_is_deaf(server: FakeApiServer) -> Iterator[None]:
     """Tell nobody of what happens, and keep no record of it: it is how things are after a restore."""
     publish = server.history.publish
-    server.history.publish = lambda _event: None  # type: ignore[method-assign]
+    server.history.publish = lambda event: None  # type: ignore[method-assign]  # noqa: ARG005
     try:
         yield
     finally:

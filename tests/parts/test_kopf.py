@@ -18,6 +18,7 @@ from metaoperator.core import names
 from metaoperator.core.model import NAMESPACE, Ref
 from metaoperator.mirror import Mirror
 from metaoperator.operator import KOPF_RESTARTS
+from metaoperator.templates import ROLL_UP_SECONDS
 from tests.fake import FakeApiServer
 
 from . import processes
@@ -138,7 +139,7 @@ async def test_each_event_is_a_name_and_nothing_else(world: World, server: FakeA
         await world.until(lambda: len(ears.names()) == 3)
         status = {"status": {"template": "default"}}
         server.patch("WorkflowController", "team-a", "workflow-controller", status, sub="status")
-        await world.until(lambda: ("template/default", handlers.ROLL_UP_SECONDS) in ears.asked)
+        await world.until(lambda: ("template/default", ROLL_UP_SECONDS) in ears.asked)
         world.template("gpu")
         await world.until(lambda: ears.names()[-1] == "template/gpu")
         await ears.mirror.get(_namespace("team-a"))
@@ -327,7 +328,7 @@ def test_settings_answer_each_fault() -> None:
     """The lines of §5 that no request shows: own finalizer, no storage, no posting, no peering, no early stream."""
     made = handlers.settings()
     assert made.persistence.finalizer == "metaoperator.dev/never-used"
-    assert made.persistence.diffbase_storage.fetch(body={}) is None  # type: ignore[typeddict-item]
+    assert made.persistence.diffbase_storage.fetch(body=kopf.Body({})) is None
     assert not made.posting.enabled
     assert made.peering.standalone
     assert not made.watching.initial_streaming

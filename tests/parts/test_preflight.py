@@ -225,7 +225,7 @@ def _controller(
     return do
 
 
-def _template(spec: dict[str, Any]) -> Callable[[World], None]:
+def _template(spec: dict[str, Any]) -> Callable[[World], Any]:
     return lambda world: world.server.patch("ControllerTemplate", None, "default", {"spec": spec})
 
 

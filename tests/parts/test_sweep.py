@@ -297,7 +297,7 @@ async def test_a_schedule_follows_its_workflows(world: World) -> None:
     async with operator(world):
         await served(world, beside=False)
         await world.until(lambda: {label(world, each, CRON) for each in ("a", "b")} == {"team-a"})
-        written = [name for _, name, _ in swept(world)]
+        written = [name or "" for _, name, _ in swept(world)]
         assert sorted(written) == ["a", "a-1", "b", "b-1"]
         assert all(written.index(each) > written.index(f"{each}-1") for each in ("a", "b"))
         assert label(world, "theirs", CRON) == "elsewhere"

@@ -313,8 +313,8 @@ async def test_errors_that_alternate_do_not_churn_either(world: World, server: F
         await world.until(lambda: settled(world, server, ["team-a"]))
         await asyncio.sleep(20)
         for resource, code in (("services", 500), ("configmaps", 503), ("serviceaccounts", 504)):
-            answer = {"message": f"{resource} are slow", "verb": "apply", "resource": resource, "times": 10**6}
-            server.faults.answer(code, **answer)
+            told = f"{resource} are slow"
+            server.faults.answer(code, message=told, verb="apply", resource=resource, times=10**6)
         for kind, name in SIX:
             if kind in ("Service", "ConfigMap", "ServiceAccount"):
                 server.patch(kind, "team-a", name, {"metadata": {"annotations": {RENDERED: "0"}}})

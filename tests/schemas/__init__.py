@@ -95,8 +95,8 @@ def _references(schema: Any) -> Iterator[str]:
 
 def _small(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> dict[str, Any]:
     """Keep what decides whether a value is taken."""
-    (reference,) = [*_references({"allOf": schema.get("allOf", []), "$ref": schema.get("$ref")})] or [None]
-    if reference is not None:
+    if references := [*_references({"allOf": schema.get("allOf", []), "$ref": schema.get("$ref")})]:
+        (reference,) = references
         return dict(_INLINE.get(reference) or {"$ref": _short(reference)})
     small = {key: schema[key] for key in ("type", "format", "enum", "required") if key in schema}
     if "properties" in schema:

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import builders
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +13,7 @@ from metaoperator.core.names import Reason
 from metaoperator.core.plan import Verb
 from metaoperator.core.serving import Controller
 from metaoperator.core.shard import Policy
+from tests.unit import builders
 
 NS = "team-a"
 CHILD = Ref(DEPLOYMENT, NS, names.WORKFLOW_CONTROLLER)
@@ -31,7 +31,8 @@ def deployment(**spec: Any) -> dict[str, Any]:
 
 def install(**fields: Any) -> Foreign:
     """Build what was read of an install."""
-    return Foreign(**{"ref": CHILD, "instance_id": NS, "sees": NS, "home": NS, "replicas": 1} | fields)
+    known: dict[str, Any] = {"ref": CHILD, "instance_id": NS, "sees": NS, "home": NS, "replicas": 1}
+    return Foreign(**known | fields)
 
 
 def refusal(*found: Foreign, live: Manifest | None = None, others: tuple[Controller, ...] = (), **more: Any) -> str:

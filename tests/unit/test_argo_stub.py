@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import SHIPPED, desired, namespace
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +19,7 @@ from metaoperator.core.errors import ValuesError
 from metaoperator.core.model import Desired, Manifest, Namespace
 from metaoperator.core.render import Program
 from tests.argo import cases, controller, tables
+from tests.unit.builders import SHIPPED, desired, namespace
 
 ROOT = Path(__file__).parents[2]
 SET = sources.template_set(SHIPPED)
@@ -35,7 +35,7 @@ def only(documents: tuple[Manifest, ...], kind: str) -> Any:
 
 def started(made: Desired) -> controller.Started:
     """Start the stub of a rendering's version as its Deployment says."""
-    childs = [each for each in made.documents if each["metadata"]["name"] != names.ARGO_SERVER]
+    childs = tuple(each for each in made.documents if each["metadata"]["name"] != names.ARGO_SERVER)
     (container,) = only(childs, "Deployment")["spec"]["template"]["spec"]["containers"]
     env = {each["name"]: each.get("value", "from elsewhere") for each in container["env"]}
     return controller.start(

@@ -109,7 +109,7 @@ class QueueMachine(RuleBasedStateMachine):
         assert (len(self.queue), self.queue.next_due()) == (0, None)
 
 
-class TestQueue(QueueMachine.TestCase):  # type: ignore[misc, name-defined]
+class TestQueue(QueueMachine.TestCase):  # type: ignore[misc, valid-type]
     """No name is lost and none is run twice at once, whatever happens in whatever order."""
 
     settings = settings(max_examples=150, stateful_step_count=40, deadline=None)

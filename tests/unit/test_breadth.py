@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import SHIPPED, write_set
 
 from metaoperator import sources
 from metaoperator.core import breadth
 from metaoperator.core.errors import TemplateError
+from tests.unit.builders import SHIPPED, write_set
 
 NODE = {"$ref": "#/$defs/node"}
 TWICE = {"anyOf": [{"properties": {"a": NODE}, "required": ["b"]}, {"properties": {"a": NODE}, "required": ["c"]}]}

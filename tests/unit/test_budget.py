@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import SHIPPED, desired, document, namespace, object_text, template_set
 
 from metaoperator import sources
 from metaoperator.core import filters, meter, render
 from metaoperator.core.errors import Problem, TemplateError
+from tests.unit.builders import SHIPPED, desired, document, namespace, object_text, template_set
 
 ROOT = Path(__file__).parents[2]
 DEEP = {

@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 import yaml
-from builders import SHIPPED, config_map, live, object_text, write_set
 
 from metaoperator import __version__, cli, sources
 from metaoperator.commands import diff, status, tables
@@ -24,6 +23,7 @@ from metaoperator.core.model import Namespace, Ref
 from metaoperator.core.render import Program
 from metaoperator.preview import Change, Preview
 from metaoperator.rehearsal import Write
+from tests.unit.builders import SHIPPED, config_map, live, object_text, write_set
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import SHIPPED, desired
-from test_cli import Ran, Run, run
 
 from metaoperator.core import names
 from metaoperator.core.render import Program
 from metaoperator.sources import template_set
 from tests.fake import FakeApiServer
+from tests.unit.builders import SHIPPED, desired
+from tests.unit.test_cli import Ran, Run, run
 
 __all__ = ["run"]
 
@@ -367,7 +367,7 @@ def test_an_operator_elsewhere_is_warned_of(run: Run, served: Served) -> None:
 ARGO = "argoproj.io/v1alpha1"
 
 
-def submit(served: Served, name: str, status: dict[str, Any] | None = None, **labels: str) -> None:
+def submit(served: Served, name: str, status: Any = None, **labels: str) -> None:
     """Create a Workflow in team-a."""
     meta = {"name": name, "namespace": "team-a", "labels": labels}
     served.object({"apiVersion": ARGO, "kind": "Workflow", "metadata": meta, "spec": {}, "status": status or {}})

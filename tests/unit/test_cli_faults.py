@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from test_cli import Ran, Run, run, write
+
+from tests.unit.test_cli import Ran, Run, run, write
 
 __all__ = ["run"]
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from builders import SHIPPED, desired, namespace
 
 from metaoperator import sources
 from metaoperator.core import strictyaml
 from metaoperator.core.errors import ValuesError
 from metaoperator.core.render import Program
+from tests.unit.builders import SHIPPED, desired, namespace
 
 SET = sources.template_set(SHIPPED)
 PROGRAM = Program(SET)

@@ -1,11 +1,11 @@
 """Whatever a set renders, its controllers elect a leader: by their Lease they are judged, and kept apart."""
 
 import pytest
-from builders import document, object_text, template_set
 
 from metaoperator.core import names
 from metaoperator.core.errors import TemplateError
 from metaoperator.core.model import DEPLOYMENT, TemplateSet
+from tests.unit.builders import document, object_text, template_set
 
 REST = """\
 spec:

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import yaml
-from builders import SHIPPED, TEXT, desired, namespace, object_text, template_set
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
@@ -18,6 +17,7 @@ from metaoperator import sources
 from metaoperator.core import names, render, values
 from metaoperator.core.errors import ValuesError
 from metaoperator.core.model import Manifest, TemplateSet
+from tests.unit.builders import SHIPPED, TEXT, desired, namespace, object_text, template_set
 
 SET = sources.template_set(SHIPPED)
 PROGRAM = render.Program(SET)

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import yaml
-from builders import UID, live, rendered
 
 from metaoperator.core import ignore, names, ownership, paths, plan
 from metaoperator.core.drift import differences
@@ -15,8 +14,9 @@ from metaoperator.core.ignore import Ignored
 from metaoperator.core.model import CONFIG_MAP, DEPLOYMENT, Manifest, Ref
 from metaoperator.core.names import Reason
 from metaoperator.core.plan import Step, Verb
+from tests.unit.builders import UID, live, rendered
 
-MAIN = {
+MAIN: dict[str, Any] = {
     "name": "main",
     "image": "i:1",
     "args": ["a", "b"],

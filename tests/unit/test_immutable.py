@@ -4,12 +4,12 @@ import copy
 from typing import Any
 
 import pytest
-from builders import UID, live, rendered
 
 from metaoperator.core import immutable, names, plan
 from metaoperator.core.model import Manifest, Ref
 from metaoperator.core.names import Reason
 from metaoperator.core.plan import Step, Verb
+from tests.unit.builders import UID, live, rendered
 
 APPS, RBAC = "apps/v1", "rbac.authorization.k8s.io/v1"
 

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from builders import SHIPPED, desired, object_text, template_set, write_set
 
 from metaoperator import kept, sources
 from metaoperator.core import sandbox
 from metaoperator.core.errors import TemplateError
 from metaoperator.core.model import Relation, TemplateSet
 from metaoperator.core.render import Program
+from tests.unit.builders import SHIPPED, desired, object_text, template_set, write_set
 
 SET = sources.template_set(SHIPPED)
 

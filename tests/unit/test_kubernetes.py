@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from builders import SHIPPED, desired, object_text, template_set
 
 from metaoperator import sources
 from metaoperator.core import kubernetes, strictyaml
 from metaoperator.core.errors import Problem, TemplateError
 from metaoperator.core.model import CONFIG_MAP, DEPLOYMENT, ROLE_BINDING, SERVICE, Kind
 from metaoperator.core.render import Program
+from tests.unit.builders import SHIPPED, desired, object_text, template_set
 
 POD_MONITOR = Kind("monitoring.coreos.com/v1", "PodMonitor")
 KINDS = frozenset({CONFIG_MAP, DEPLOYMENT, ROLE_BINDING, SERVICE, POD_MONITOR})

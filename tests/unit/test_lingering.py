@@ -32,7 +32,9 @@ def asked(*pods: Any, processed: bool = False, controllers: Any = (CHILD,), **mo
     return explain.explain(Case(workflow=workflow, controllers=controllers, pods=pods, **known))
 
 
-BROKEN = {"containerStatuses": [{"name": "main", "state": {"waiting": {"reason": "ErrImagePull", "message": "no"}}}]}
+BROKEN: dict[str, Any] = {
+    "containerStatuses": [{"name": "main", "state": {"waiting": {"reason": "ErrImagePull", "message": "no"}}}]
+}
 WORKER = {"metadata": {"name": "w", "namespace": "team-a", "labels": {ID: "team-a"}}, "status": {"phase": "Failed"}}
 
 CASES = {
@@ -95,6 +97,6 @@ def test_a_workflow_that_is_deleted_says_what_keeps_it(case: str) -> None:
 def test_others_are_not_kept_by_artifacts(finalizers: list[str] | None, phase: str | None, *, deleted: bool) -> None:
     """Neither one that only will be kept, nor one that goes on, nor one that somebody else keeps."""
     meta = {"name": "w", "finalizers": finalizers} | ({"deletionTimestamp": "x"} if deleted else {})
-    held = bool(finalizers) and lingering.FINALIZER in finalizers
+    held = lingering.FINALIZER in (finalizers or [])
     ended = phase in {"Succeeded", "Failed", "Error"}
     assert lingering.by_artifacts({"metadata": meta, "status": {"phase": phase}}) == (deleted and held and ended)

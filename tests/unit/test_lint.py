@@ -1,11 +1,11 @@
 """What is suspicious in a set: told by file and line, with what to write instead."""
 
 import pytest
-from builders import SHIPPED, TEXT, object_text, template_set
 from hypothesis import given
 
 from metaoperator import sources
 from metaoperator.core.lint import lint
+from tests.unit.builders import SHIPPED, TEXT, object_text, template_set
 
 
 def lines(text: str) -> list[int | None]:

@@ -4,11 +4,11 @@
 from typing import Any
 
 import pytest
-from builders import desired, document, namespace, object_text, template_set
 
 from metaoperator.core import metadata
 from metaoperator.core.errors import TemplateError
 from metaoperator.core.model import CONFIG_MAP, DEPLOYMENT, ROLE_BINDING, SERVICE, Kind
+from tests.unit.builders import desired, document, namespace, object_text, template_set
 
 JOB, CRON_JOB = Kind("batch/v1", "Job"), Kind("batch/v1", "CronJob")
 KINDS = frozenset({CONFIG_MAP, DEPLOYMENT, ROLE_BINDING, SERVICE})

@@ -1,9 +1,9 @@
 """Which namespaces are served, by what, and under which instance ID."""
 
 import pytest
-from builders import namespace
 
 from metaoperator.core import names, optin, shard
+from tests.unit.builders import namespace
 
 REFUSED = [
     ("kube-system", "belongs to the system"),

@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
-from builders import JSON_OBJECTS, UID, config_map, deployment, live
 from hypothesis import given
 
 from metaoperator.core import drift, overlay, ownership, unified
 from metaoperator.core.model import Ref
+from tests.unit.builders import JSON_OBJECTS, UID, config_map, deployment, live
 
 
 def test_an_object_that_is_not_there_is_what_is_rendered() -> None:

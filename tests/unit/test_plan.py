@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
-from builders import TEXT, UID, config_map, deployment, live, namespace, rendered
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from metaoperator.core import drift, names, ownership, plan
 from metaoperator.core.model import DEPLOYMENT, LEASE, ROLE_BINDING, SERVICE_ACCOUNT, Manifest, Ref
 from metaoperator.core.names import Reason
 from metaoperator.core.plan import Step, Verb
+from tests.unit.builders import TEXT, UID, config_map, deployment, live, namespace, rendered
 
 LEASE_REF = Ref(LEASE, "team-a", "workflow-controller-team-a")
 
@@ -445,8 +445,8 @@ def test_a_companion_goes_at_once_and_takes_nothing_of_the_child_along(work: boo
     verbs = {each.ref: each.verb for each in steps}
     assert {verbs[Ref.of(each)] for each in (server, own)} == {Verb.PRUNE}
     steps = plan.build([], there, namespace_uid=UID, answers={}, work=work)
-    verbs = {each.ref.name: each.verb for each in steps if each.ref.kind == DEPLOYMENT}
-    assert verbs[names.WORKFLOW_CONTROLLER] is (Verb.HOLD if work else Verb.PRUNE)
+    named = {each.ref.name: each.verb for each in steps if each.ref.kind == DEPLOYMENT}
+    assert named[names.WORKFLOW_CONTROLLER] is (Verb.HOLD if work else Verb.PRUNE)
 
 
 def test_a_step_on_the_way_out_says_what_it_waits_for() -> None:

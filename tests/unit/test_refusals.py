@@ -1,5 +1,6 @@
 """What was refused is not sent again at the rate of events, and other bytes are tried at once."""
 
+import functools
 import itertools
 from dataclasses import replace
 
@@ -83,7 +84,7 @@ def test_what_is_not_about_the_request_is_not_remembered(error: Refusal) -> None
 def test_what_passed_or_is_no_longer_asked_for_is_forgotten() -> None:
     """By the object, by the namespace, and by time."""
     refusals = Refusals()
-    for forget in (lambda: refusals.passed(REF), lambda: refusals.forget("team-a")):
+    for forget in (functools.partial(refusals.passed, REF), functools.partial(refusals.forget, "team-a")):
         refusals.failed(STEP, Rejected("no"), 0.0)
         forget()
         assert refusals.standing(STEP, 0.0) is None

@@ -4,12 +4,13 @@ import re
 from typing import Any
 
 import pytest
-from builders import JSON, TEXT, UID, desired, document, namespace, object_text, template_set
 from hypothesis import example, given
 
 from metaoperator.core import names, render, strictyaml, writing
+from metaoperator.core.document import without_nulls
 from metaoperator.core.errors import Problem, TemplateError
 from metaoperator.core.model import CONFIG_MAP, DEPLOYMENT, ROLE_BINDING, Kind, TemplateSet
+from tests.unit.builders import JSON, TEXT, UID, desired, document, namespace, object_text, template_set
 
 LONE_SURROGATE = '"\\ud800"'
 
@@ -33,7 +34,7 @@ def problem(source: str | TemplateSet, **layers: Any) -> Problem:
 def test_equal_input_gives_equal_bytes() -> None:
     """Two programs of the same set, with files and values in another order, render the same."""
     one = template_set({"b.yaml.j2": object_text(name="b"), "a.yaml.j2": object_text("data: {{ values | q }}\n")})
-    two = template_set(dict(reversed(one.files.items())))
+    two = template_set(dict([*one.files.items()][::-1]))
     first = desired(one, fleet={"x": "1", "y": {"b": "2", "a": "3"}})
     second = desired(two, fleet={"y": {"a": "3", "b": "2"}, "x": "1"})
     assert list(map(writing.q, first.documents)) == list(map(writing.q, second.documents))
@@ -193,7 +194,7 @@ def test_what_a_tenant_writes_arrives_unchanged(text: str) -> None:
 def test_any_value_survives_the_filter_q(value: Any) -> None:
     """Whole trees pass through a template unchanged, but for nulls below mappings, which manifests do not hold."""
     text = object_text("data: {got: {{ [values.v] | q }}}\n")
-    assert document(text, fleet={"v": [value]})["data"]["got"] == render.without_nulls([[value]])
+    assert document(text, fleet={"v": [value]})["data"]["got"] == without_nulls([[value]])
 
 
 ARGO = [

@@ -8,7 +8,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from builders import JSON, TEXT, document, namespace, object_text, template_set
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from metaoperator import sources
 from metaoperator.core import filters, kubernetes, names, render, shard
 from metaoperator.core.errors import Problem, TemplateError, ValuesError
 from metaoperator.core.model import CONFIG_MAP, DEPLOYMENT, ROLE_BINDING, Namespace
+from tests.unit.builders import JSON, TEXT, document, namespace, object_text, template_set
 
 KINDS = frozenset({CONFIG_MAP, DEPLOYMENT, ROLE_BINDING})
 DEFINITIONS = sources.definitions(KINDS)

@@ -4,7 +4,6 @@
 from typing import Any
 
 import pytest
-from builders import TEXT, UID, desired, document, namespace, object_text, template_set
 from hypothesis import example, given
 
 from metaoperator import sources
@@ -12,6 +11,7 @@ from metaoperator.core import names, strictyaml
 from metaoperator.core.errors import Problem, TemplateError
 from metaoperator.core.lint import lint
 from metaoperator.core.model import CONFIG_MAP, ROLE_BINDING, SERVICE_ACCOUNT, Namespace, TemplateSet
+from tests.unit.builders import TEXT, UID, desired, document, namespace, object_text, template_set
 
 KINDS = frozenset({CONFIG_MAP, ROLE_BINDING, SERVICE_ACCOUNT})
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import SHIPPED, desired, write_set
 
 from metaoperator import renderer, sources
 from metaoperator.core import names, strictyaml, values
 from metaoperator.core.errors import TemplateError
 from metaoperator.core.render import Program
+from tests.unit.builders import SHIPPED, desired, write_set
 
 
 def faults(folder: Path) -> list[str]:

@@ -24,7 +24,7 @@ PAUSE = Note(reason=Reason.PAUSED, message="nothing is written")
 
 def view(verdict: Verdict = LEADS, **fields: Any) -> View:
     """Build what one look found."""
-    return View(**{"generation": 3, "verdict": verdict} | fields)
+    return View(**{"generation": 3, "verdict": verdict, **fields})
 
 
 def publish(look: View, previous: dict[str, Any] | None = None, now: datetime = NOW) -> dict[str, Any]:

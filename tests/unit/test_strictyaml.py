@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 import yaml
-from builders import JSON, TEXT
 from hypothesis import example, given
 
 from metaoperator.core import strictyaml, writing
 from metaoperator.core.strictyaml import StrictYamlError
+from tests.unit.builders import JSON, TEXT
 
 TRAPS = ["on", "y", "null", "~", "", "0123", "08", "0x1f", "1e3", "3240286e-210077", "1.10", "12:30", "2024-01-01"]
 TRAPS += ["{{ x }}", "- a", "a: b", "#", "a\nb\n", "\n", " ", "é", "\U0001f600", "\x00\x07\x1b", "\x7f", "\x85"]

@@ -3,7 +3,6 @@
 import itertools
 from typing import Any
 
-from builders import template_set
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +10,7 @@ from metaoperator.core import trial
 from metaoperator.core.model import Desired
 from metaoperator.core.render import Program
 from metaoperator.core.trial import Layers
+from tests.unit.builders import template_set
 
 
 class Restless(Program):

@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from builders import SHIPPED, object_text, write_set
 from hypothesis import given
 from hypothesis import strategies as st
-from test_cli import Run, run, write
 
 from metaoperator.core import grants, strictyaml
+from tests.unit.builders import SHIPPED, object_text, write_set
+from tests.unit.test_cli import Run, run, write
 
 __all__ = ["run"]
 

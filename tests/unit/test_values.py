@@ -4,12 +4,12 @@ import copy
 from typing import Any
 
 import pytest
-from builders import JSON_OBJECTS, SCALARS, template_set
 from hypothesis import given
 from hypothesis import strategies as st
 
 from metaoperator.core import values
 from metaoperator.core.errors import ValuesError
+from tests.unit.builders import JSON_OBJECTS, SCALARS, template_set
 
 KEYS = st.sampled_from("abc")
 LEAVES = SCALARS.filter(lambda value: value is not None) | st.lists(SCALARS, max_size=2)

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import SHIPPED, desired, object_text, template_set, write_set
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from metaoperator.core import relations, versions
 from metaoperator.core.errors import TemplateError, ValuesError
 from metaoperator.core.model import ArgoVersions, Relation
 from metaoperator.core.render import Program
+from tests.unit.builders import SHIPPED, desired, object_text, template_set, write_set
 
 RANGE = ArgoVersions(min="v3.6.0", below="v4.2.0", since={"a.b": "v4.0.0", "c": "v4.1.0"})
 SET = sources.template_set(SHIPPED)
