@@ -43,6 +43,8 @@ The map, top to bottom; imports point down and `make arch` checks it:
 `stamping`         whether new Workflows get their instance ID
 `mirror`           what kopf watches, read through on demand
 `recorder`         Events for people
+`revisions`        what each namespace was given, and the sets it came from
+`records`          ControllerRevisions of ours: watched, read, written
 `election`         the Lease: who may write, and until when
 `batches`          writes to many objects, some at a time
 `informer`         list and watch, kept true across every kind of cut

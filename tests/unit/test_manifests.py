@@ -206,6 +206,14 @@ def test_the_operator_never_writes_a_namespace_nor_sees_a_secret() -> None:
     assert not resources & {"secrets", "pods/exec", "roles", "clusterrolebindings", "serviceaccounts/token"}
 
 
+def test_the_operator_keeps_its_records_in_its_own_namespace_and_nowhere_else() -> None:
+    """What a child is to hold after a restart is out of the reach of whoever has rights in other namespaces only."""
+    assert rights(only(OPERATOR, "Role", "metaoperator"))["apps", "controllerrevisions"] == ALL - {"update"}
+    for item in (*objects(OPERATOR), *objects(FLEET)):
+        if item["kind"] == "ClusterRole":
+            assert ("apps", "controllerrevisions") not in rights(item), item["metadata"]["name"]
+
+
 def test_the_operator_binds_the_numbered_roles_and_no_other() -> None:
     """It cannot hand out a right that an administrator did not put into these roles."""
     role = only(OPERATOR, "ClusterRole", "metaoperator")
