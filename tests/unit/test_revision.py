@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from builders import JSON, JSON_OBJECTS, TEXT
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from metaoperator.core import names, packing, recorded, revision
 from metaoperator.core.errors import TemplateError
 from metaoperator.core.model import Desired
 from metaoperator.core.revision import Head, Inputs, SetHead
+from tests.unit.builders import JSON, JSON_OBJECTS, TEXT
 
 SUBDOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 LABEL = r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?"
