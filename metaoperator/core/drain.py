@@ -5,21 +5,19 @@ A controller drops from a CronWorkflow's status every child that it does not its
 `Forbid` and `Replace` would start a second one beside the first.
 """
 
-import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
 
-from metaoperator.core import names, serving
+from metaoperator.core import durations, names, serving
 from metaoperator.core.model import Manifest
 from metaoperator.core.names import Reason
 from metaoperator.core.serving import Controller
 from metaoperator.core.status import Note
 from metaoperator.core.strays import Work
 
-_DURATION: Final = re.compile(r"(?:(?P<hours>[0-9]{1,6})h)?(?:(?P<minutes>[0-9]{1,6})m)?(?:(?P<seconds>[0-9]{1,6})s)?")
 _ALLOW: Final = "Allow"
 
 
@@ -42,10 +40,8 @@ class Terms:
     def of(cls, wfc: Manifest | None) -> "Terms":
         """Read them as the CRD lets them through; `None` where the row is gone, and its terms with it."""
         said: dict[str, Any] = ((wfc or {}).get("spec") or {}).get("drain") or {}
-        found = _DURATION.fullmatch(str(said.get("timeout") or ""))
-        time = {unit: int(count) for unit, count in (found.groupdict() if found else {}).items() if count}
         return cls(
-            timeout=timedelta(**time) if time else None,
+            timeout=durations.read(said.get("timeout")),
             then=Then(said.get("then") or Then.KEEP),
             stop_schedules=bool(said.get("stopSchedules")),
         )

@@ -6,6 +6,7 @@
     ├── TerminalError         nothing changes until the input does: Stalled, no quick retry
     │   ├── TemplateError     a template set cannot be loaded or rendered
     │   ├── ValuesError       values break the schema or are not a namespace's to set
+    │   ├── PolicyError       a ControllerTemplate says something of rollouts that cannot be followed
     │   ├── Stalled           one namespace waits for a person: reason and message of the condition
     │   ├── Rejected          the API server says no: a policy, a webhook, a size
     │   │   ├── Invalid       it says that the object itself is wrong
@@ -76,6 +77,10 @@ class TemplateError(_Problems):
 
 class ValuesError(_Problems):
     """Values break the set's schema, or touch what a namespace may not set."""
+
+
+class PolicyError(_Problems):
+    """What a ControllerTemplate says of rollouts cannot be followed."""
 
 
 class Rejected(TerminalError):
