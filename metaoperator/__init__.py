@@ -38,6 +38,8 @@ The map, top to bottom; imports point down and `make arch` checks it:
 `publish`          the status of a WorkflowController
 `strays`           Workflows that wait in vain
 `fleet`            what we watch of the children
+`catalogue`        the template set of each ControllerTemplate, and news of it
+`parcels`          sets in ConfigMaps of the operator's namespace
 `surroundings`     what around a child decides whether it may be installed
 `foreigners`       workflow-controllers that are not ours
 `stamping`         whether new Workflows get their instance ID
@@ -48,7 +50,9 @@ The map, top to bottom; imports point down and `make arch` checks it:
 `election`         the Lease: who may write, and until when
 `batches`          writes to many objects, some at a time
 `informer`         list and watch, kept true across every kind of cut
+`shelves`          sets in directories, looked at again and again
 `declared`         what people's manifests ask of template sets: `validate`
+`packed`           the files of a set, packed into ConfigMaps
 `validation`       template sets, judged without a cluster
 `bundle`           the manifests that travel with the package
 `inputs`           what the paths given to `validate` are

@@ -107,7 +107,7 @@ class Fleet:
         around: Surroundings | None = None,
         namespace: str = "",
     ) -> None:
-        """`kinds` are those that template sets declare; what children live on is watched besides.
+        """`kinds` are those that template sets declare so far; what children live on is watched besides.
 
         With a `namespace`, no child outside of it is looked at.
 
@@ -119,16 +119,10 @@ class Fleet:
         self._stale: set[tuple[str, str]] = set()
         self._work: dict[str, dict[str | None, Counter[bool]]] = {}
         self._strangers: set[str] = set()
-        self.objects = {
-            kind: Informer(
-                cluster,
-                Selection(kind=kind, label_selector=_MARKED, namespace=namespace),
-                project=informer.without_noise,
-                changed=self._object_changed,
-                absent_pause=informer.ABSENT_PAUSE,
-            )
-            for kind in sorted({*CHILD_KINDS, *OPTIONAL_KINDS, *kinds})
-        }
+        self._cluster = cluster
+        self._namespace = namespace
+        self._further: asyncio.Queue[Informer] = asyncio.Queue()
+        self.objects = {kind: self._informer(kind) for kind in sorted({*CHILD_KINDS, *OPTIONAL_KINDS, *kinds})}
         self.pods = Informer(
             cluster,
             Selection(kind=POD, label_selector=_MARKED, namespace=namespace),
@@ -174,8 +168,10 @@ class Fleet:
         """Say of each of these kinds that cannot be watched why not, and what to do."""
         told: dict[Kind, str] = {}
         for kind in sorted(kinds):
-            each = self.objects[kind]
-            if each.kind_missing:
+            each = self.objects.get(kind)
+            if each is None:
+                told[kind] = f"the operator does not watch {kind} yet: it begins to by itself"
+            elif each.kind_missing:
                 told[kind] = f"the cluster has no {kind}: install its CRD, or switch off the value that asks for one"
             elif not each.synced:
                 why = f" ({each.refused})" if each.refused else ""
@@ -184,7 +180,27 @@ class Fleet:
 
     def runs(self) -> list[Coroutine[Any, Any, None]]:
         """Hand out what has to run: the informers and the watch over Leases."""
-        return [*(each.run() for each in self._own), *self.around.runs(), self._watch_leases()]
+        return [*(each.run() for each in self._own), *self.around.runs(), self._watch_leases(), self._watch_further()]
+
+    def watch(self, kinds: Collection[Kind]) -> None:
+        """Watch these kinds too from now on. None is ever left out again: what was made of it must still be pruned."""
+        for kind in sorted({*kinds} - {*self.objects}):
+            self.objects[kind] = self._informer(kind)
+            self._further.put_nowait(self.objects[kind])
+
+    async def _watch_further(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            while True:
+                group.create_task((await self._further.get()).run())
+
+    def _informer(self, kind: Kind) -> Informer:
+        return Informer(
+            self._cluster,
+            Selection(kind=kind, label_selector=_MARKED, namespace=self._namespace),
+            project=informer.without_noise,
+            changed=self._object_changed,
+            absent_pause=informer.ABSENT_PAUSE,
+        )
 
     async def read_once(self) -> None:
         """Fill every store without watching; what may not be read stays unsynced, and says why."""

@@ -17,11 +17,11 @@ from aiohttp import web
 from prometheus_client import REGISTRY, CollectorRegistry
 
 from metaoperator import handlers, probes, sources, unheard
+from metaoperator.catalogue import Catalogue
 from metaoperator.cluster import RECURSION_LIMIT, Cluster, Selection
 from metaoperator.core import names
-from metaoperator.core.errors import Gone, MetaoperatorError, TemplateError, Throttled, Unauthorized
+from metaoperator.core.errors import Gone, MetaoperatorError, Throttled, Unauthorized
 from metaoperator.core.model import CONTROLLER_TEMPLATE, LEASE, WORKFLOW_CONTROLLER, Kind, Ref
-from metaoperator.core.render import Program
 from metaoperator.election import Elector
 from metaoperator.fleet import Fleet
 from metaoperator.gate import Gate
@@ -29,6 +29,7 @@ from metaoperator.mirror import Mirror
 from metaoperator.reconcile import Reconciler
 from metaoperator.recorder import Recorder
 from metaoperator.settings import Settings
+from metaoperator.shelves import Shelves
 from metaoperator.sweep import Sweep
 from metaoperator.worker import THROTTLED_SECONDS, Worker
 
@@ -52,15 +53,15 @@ class Operator:
         self._settings = settings
         self._identity = settings.identity or Settings.default_identity()
         self._cluster = Cluster(kubeconfig=settings.kubeconfig, gate=Gate())
-        self._programs = sources.programs((sources.shipped(), *settings.templates))
-        for name, program in self._programs.items():
-            if isinstance(program, TemplateError):
-                log.error("template set cannot be used", extra={"set": name, "error": str(program)})
+        shelves = Shelves(sources.programs((sources.shipped(),)), settings.templates)
+        for name, fault in shelves.faults.items():
+            log.error("template set cannot be used", extra={"set": name, "error": str(fault)})
+        self._catalogue = Catalogue(self._cluster, shelves, namespace=settings.namespace, changed=self._sets_changed)
         self._mirror = Mirror(self._cluster, self._changed)
         self._worker = Worker(self._reconcile, may_run=self._may_run, width=settings.workers)
         self._fleet = Fleet(
             self._cluster,
-            _kinds(self._programs),
+            self._catalogue.kinds,
             self._worker.ask,
             opted_in=self._mirror.is_opted_in,
             everyone=self._mirror.opted_in,
@@ -69,7 +70,7 @@ class Operator:
         self._sweeper = Worker(self._swept, may_run=self._may_run, width=SWEEPERS, registry=CollectorRegistry())
         self._sweep = Sweep(self._cluster, self._mirror, self._fleet, recorder, self._sweeper.ask)
         self._reconciler = Reconciler(
-            self._cluster, self._mirror, self._fleet, recorder, self._programs, settings, sweep=self._sweep
+            self._cluster, self._mirror, self._fleet, recorder, self._catalogue, settings, sweep=self._sweep
         )
         REGISTRY.register(probes.StrayWorkflows(self._reconciler.strays.counted, self._sweep.waiting))
         self._elector = Elector(
@@ -96,9 +97,8 @@ class Operator:
                 app = probes.application(healthy=self._unhealthy, ready=self._unready)
                 pages = await probes.serve(app, self._settings.port)
             await self._race(self._own_kinds())
-            support += [
-                asyncio.create_task(run) for run in (*self._fleet.runs(), *self._sweep.runs(), self._mirror.run())
-            ]
+            runs = (*self._fleet.runs(), *self._catalogue.runs(), *self._sweep.runs(), self._mirror.run())
+            support += [asyncio.create_task(run) for run in runs]
             # The workers end before the elector does: nothing is under way when the Lease is given back.
             elector = asyncio.create_task(self._elector.run())
             workers = {asyncio.create_task(each.run()) for each in (self._worker, self._sweeper)}
@@ -236,6 +236,13 @@ class Operator:
         else:
             self._worker.ask(ref.namespace or ref.name)
 
+    def _sets_changed(self, templates: frozenset[str]) -> None:
+        self._fleet.watch(self._catalogue.kinds)
+        for name in sorted(templates):
+            self._worker.ask(f"{handlers.TEMPLATE_KEY}{name}")
+        for name in self._mirror.opted_in() if templates else ():
+            self._worker.ask(name)
+
     def _may_run(self) -> bool:
         return self._elector.leading and self._fleet.synced
 
@@ -268,7 +275,7 @@ class Operator:
         now = asyncio.get_running_loop().time()
         faults = [
             f"nothing heard for {SILENCE_SECONDS:.0f} s: {each.selection}"
-            for each in (*self._fleet.informers, *self._sweep.informers)
+            for each in (*self._fleet.informers, *self._catalogue.informers, *self._sweep.informers)
             if each.synced and now - each.heard_at > SILENCE_SECONDS
         ]
         turned = [each.turned_at for each in (self._worker, self._sweeper)]
@@ -281,10 +288,6 @@ class Operator:
         if not self._fleet.around.known:
             faults.append("not known yet: other workflow-controllers, and the stamping policy")
         return faults if self._kopf_ready.is_set() else [*faults, "kopf has not started yet"]
-
-
-def _kinds(programs: dict[str, Program | TemplateError]) -> frozenset[Kind]:
-    return frozenset().union(*(p.template_set.kinds for p in programs.values() if isinstance(p, Program)))
 
 
 def _selection(kind: Kind) -> Selection:

@@ -1,15 +1,20 @@
 """What a preview pretends: a label that is not set, values that are not written, kinds that are not installed yet."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 from metaoperator import sources
+from metaoperator.catalogue import Catalogue
+from metaoperator.cluster import Selection
 from metaoperator.core import names, optin, shard
-from metaoperator.core.errors import Gone, TemplateError
+from metaoperator.core.errors import Forbidden, Gone, TemplateError
 from metaoperator.core.model import CONTROLLER_TEMPLATE, WORKFLOW_CONTROLLER, Manifest, Namespace, Ref
 from metaoperator.core.render import Program
 from metaoperator.rehearsal import Rehearsal
+from metaoperator.shelves import Shelves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +25,31 @@ class Assumed:
     fleet_values: Mapping[str, Any] | None = None
     values: Mapping[str, Any] | None = None
     adopt: bool = False
+
+
+async def catalogue(cluster: Rehearsal, assumed: Assumed, *, own_namespace: str) -> Catalogue:
+    """Find the sets of all ControllerTemplates once for all that is asked in one run: those at hand, and ConfigMaps."""
+
+    async def look() -> Catalogue:
+        found = Catalogue(cluster, Shelves(assumed.programs), namespace=own_namespace, patience=PATIENCE)
+        try:
+            async for page in cluster.list_pages(Selection(kind=CONTROLLER_TEMPLATE)):
+                for each in page["items"]:
+                    await found.load(each)
+        except (Gone, Forbidden):
+            pass  # told by whoever needs one
+        return found
+
+    looked = _LOOKED.setdefault(cluster, {})
+    key = id(assumed.programs), own_namespace
+    if key not in looked:
+        looked[key] = asyncio.ensure_future(look())
+    return await looked[key]
+
+
+_LOOKED: Final[WeakKeyDictionary[Rehearsal, dict[tuple[int, str], asyncio.Future[Catalogue]]]] = WeakKeyDictionary()
+PATIENCE: Final = 60.0
+"""Seconds for which a person waits for the ConfigMaps of one ControllerTemplate."""
 
 
 async def set_up(cluster: Rehearsal, live: Manifest, assumed: Assumed, *, ours: bool, own_namespace: str) -> list[str]:

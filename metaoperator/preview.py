@@ -15,11 +15,10 @@ from metaoperator.act import Actor
 from metaoperator.cluster import Selection
 from metaoperator.core import immutable, names, optin, ownership, status
 from metaoperator.core.errors import ConfigError, MetaoperatorError, Rejected, RetryableError
-from metaoperator.core.model import NAMESPACE, Namespace, Ref
+from metaoperator.core.model import NAMESPACE, Kind, Namespace, Ref
 from metaoperator.core.names import Condition, Reason
 from metaoperator.core.outcome import Outcome
 from metaoperator.core.plan import Step, Verb
-from metaoperator.core.render import Program
 from metaoperator.fleet import Fleet
 from metaoperator.mirror import Mirror
 from metaoperator.pretence import Assumed
@@ -146,7 +145,8 @@ async def of(cluster: Rehearsal, name: str, assumed: Assumed, settings: Settings
     if live is None:
         raise ConfigError(f"there is no namespace {name}: kubectl create namespace {name}")
     namespace = Namespace.of(live)
-    fleet = await _look(cluster, name, assumed)
+    catalogue = await pretence.catalogue(cluster, assumed, own_namespace=settings.namespace)
+    fleet = await _look(cluster, name, catalogue.kinds)
     ours = any(ownership.is_ours(each, namespace.uid) for each in fleet.observe(name, None).objects.values())
     notes = await pretence.set_up(cluster, live, assumed, ours=ours, own_namespace=settings.namespace)
     if fleet.workflows.refused:
@@ -159,7 +159,7 @@ async def of(cluster: Rehearsal, name: str, assumed: Assumed, settings: Settings
         Mirror(cluster, lambda _ref: None),
         fleet,
         Recorder(cluster, instance="preview"),
-        assumed.programs,
+        catalogue,
         settings,
         actor=actor,
     )
@@ -200,9 +200,7 @@ async def _around(cluster: Rehearsal) -> Surroundings:
 _LOOKED: Final[WeakKeyDictionary[Rehearsal, asyncio.Future[Surroundings]]] = WeakKeyDictionary()
 
 
-async def _look(cluster: Rehearsal, name: str, assumed: Assumed) -> Fleet:
-    programs = assumed.programs.values()
-    kinds = frozenset().union(*(each.template_set.kinds for each in programs if isinstance(each, Program)))
+async def _look(cluster: Rehearsal, name: str, kinds: frozenset[Kind]) -> Fleet:
     fleet = Fleet(
         cluster,
         kinds,

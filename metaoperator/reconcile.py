@@ -15,11 +15,11 @@ from metaoperator import cluster as kube
 from metaoperator import drain, publish
 from metaoperator.act import Actor
 from metaoperator.adopt import Adopter
+from metaoperator.catalogue import Catalogue
 from metaoperator.core import health, names, optin, plan, shard
-from metaoperator.core.errors import Conflict, Fenced, NotLeading, Stalled, TemplateError
+from metaoperator.core.errors import Conflict, Fenced, NotLeading, Stalled
 from metaoperator.core.ignore import Ignored
 from metaoperator.core.model import (
-    CONTROLLER_TEMPLATE,
     NAMESPACE,
     Desired,
     Manifest,
@@ -29,7 +29,6 @@ from metaoperator.core.model import (
 from metaoperator.core.names import Reason
 from metaoperator.core.outcome import Outcome
 from metaoperator.core.plan import Step, Verb
-from metaoperator.core.render import Program
 from metaoperator.core.status import Note
 from metaoperator.fleet import Fleet, Observed
 from metaoperator.leave import Leaver
@@ -58,7 +57,7 @@ class Reconciler:
         mirror: Mirror,
         fleet: Fleet,
         recorder: Recorder,
-        programs: Mapping[str, Program | TemplateError],
+        catalogue: Catalogue,
         settings: Settings,
         *,
         sweep: Sweep | None = None,
@@ -74,7 +73,7 @@ class Reconciler:
         self._wall_clock = wall_clock
         self._actor = actor or Actor(cluster, fleet)
         self._sweep = sweep or Sweep(cluster, mirror, fleet, recorder, lambda *_: None, registry=CollectorRegistry())
-        self.templates = Templates(cluster, mirror, recorder, programs, wall_clock=wall_clock)
+        self.templates = Templates(cluster, mirror, recorder, catalogue, wall_clock=wall_clock)
         self._publisher = publish.Publisher(cluster, mirror, recorder, wall_clock=wall_clock)
         self._row = Row(cluster, mirror, fleet)
         self._adopter = Adopter(cluster, mirror, fleet)
@@ -139,7 +138,7 @@ class Reconciler:
     # ---- opted in
 
     async def _serve(self, namespace: Namespace, template: str) -> float | None:
-        found = await self._mirror.get(Ref(CONTROLLER_TEMPLATE, "", template))
+        found = await self.templates.find(template)
         wfc, instance, refused = await self._wanted.ensure(namespace, None if found is None else shard.policy(found))
         known: dict[str, Any] = {"template": template, "instance_id": instance or ""}
         outcome = Outcome()

@@ -3,6 +3,7 @@
 import functools
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -26,6 +27,8 @@ MAX_FILE_BYTES: Final = 1_500_000
 """What etcd takes of one object: a file that is longer is no template and no values."""
 
 
+NOTHING: Final = "until then nothing is created, changed or removed"
+"""What a source that cannot be used means to the children that came of it."""
 _KUBERNETES: Final = Path(__file__).parent / "kubernetes"
 """What Kubernetes says of its own kinds: written by `tests/schemas`, held to a real API server by contract tests."""
 
@@ -87,7 +90,7 @@ def from_texts(name: str, texts: Mapping[str, str], *, trusted: bool = False) ->
 def folders(directory: Path) -> list[Path]:
     """List the folders of a directory of sets, hidden ones left out; `TemplateError` for one that can hold none."""
     try:
-        below = sorted(path for path in directory.iterdir() if path.is_dir() and not path.name.startswith("."))
+        below = sorted(path for path in directory.iterdir() if not path.name.startswith(".") and _is_folder(path))
     except OSError as exc:
         raise TemplateError([Problem(where=str(directory), what=f"cannot be read: {exc.strerror}")]) from exc
     if (directory / ABOUT).is_file():
@@ -98,20 +101,32 @@ def folders(directory: Path) -> list[Path]:
     return below
 
 
-def text_of(path: Path) -> str:
-    """Read a file of people's; `TemplateError` for one that is no text, cannot be read, or is far too long."""
+def _is_folder(path: Path) -> bool:
+    """Tell whether it is a folder, or a link of a set's name that leads nowhere: nothing is passed by in silence."""
+    return path.is_dir() or (path.is_symlink() and not path.exists() and "." not in path.name)
+
+
+def text_of(path: Path, *, shown: Path | None = None) -> str:
+    """Read a file of people's; `TemplateError` for one that is no text, cannot be read, or is far too long.
+
+    `shown` is how the person calls it, if otherwise.
+    """
+    where = str(shown or path)
     try:
+        if shown is not None and not path.is_file():  # a pipe would be waited for
+            what = "cannot be read: it is no file, or a link that leads to none"
+            raise TemplateError([Problem(where=where, what=what)])
         with path.open("rb") as file:
             content = file.read(MAX_FILE_BYTES + 1)
         if len(content) > MAX_FILE_BYTES:
             what = f"is longer than {MAX_FILE_BYTES} bytes"
-            raise TemplateError([Problem(where=str(path), what=what, cure="no object in a cluster can be as long")])
+            raise TemplateError([Problem(where=where, what=what, cure="no object in a cluster can be as long")])
         return content.decode()
     except UnicodeDecodeError as exc:
         what = f"cannot be read: byte {exc.start + 1} is not UTF-8"
-        raise TemplateError([Problem(where=str(path), what=what, cure="save it as UTF-8")]) from exc
+        raise TemplateError([Problem(where=where, what=what, cure="save it as UTF-8")]) from exc
     except OSError as exc:
-        raise TemplateError([Problem(where=str(path), what=f"cannot be read: {exc.strerror}")]) from exc
+        raise TemplateError([Problem(where=where, what=f"cannot be read: {exc.strerror}")]) from exc
 
 
 def is_part(name: str) -> bool:
@@ -119,29 +134,40 @@ def is_part(name: str) -> bool:
     return name in DATA_FILES or name.endswith((".j2", _SCHEMA_SUFFIX))
 
 
-def _texts(folder: Path) -> dict[str, str]:
+def home(folder: Path) -> Path:
+    """Find where the files of a set really are, links followed once for all of them; `OSError` where that is nowhere.
+
+    A kubelet and git-sync exchange a whole set by one link: whoever follows it file by file may read two versions.
+    """
+    found = Path(os.path.realpath(folder, strict=True))
+    data = found / "..data"  # the kubelet's own, where a ConfigMap is mounted
+    return Path(os.path.realpath(data, strict=True)) if data.is_symlink() else found
+
+
+def parts(folder: Path) -> list[Path]:
+    """List the files that are part of a set, sorted; `OSError` for a folder that cannot be read."""
+    return sorted(path for path in folder.iterdir() if is_part(path.name))
+
+
+def texts(folder: Path) -> dict[str, str]:
     """Read every file of a set, or raise all that cannot be read."""
-    texts: dict[str, str] = {}
+    found: dict[str, str] = {}
     problems: list[Problem] = []
     try:
-        paths = sorted(folder.iterdir())
+        paths = parts(home(folder))
     except OSError as exc:
         raise TemplateError([Problem(where=str(folder), what=f"cannot be read: {exc.strerror}")]) from exc
     if not any(path.name == ABOUT for path in paths):
         cure = f"each folder is a set, with {', '.join(DATA_FILES)} and one *.yaml.j2 per object; put others elsewhere"
         raise TemplateError([Problem(where=f"{folder.name}/{ABOUT}", what="is missing", cure=cure)])
     for path in paths:
-        if is_part(path.name) and not path.is_file():  # a pipe would be waited for
-            what = "cannot be read: it is no file, or a link that leads to none"
-            problems.append(Problem(where=str(path), what=what))
-        elif is_part(path.name):
-            try:
-                texts[path.name] = text_of(path)
-            except TemplateError as exc:
-                problems += exc.problems
+        try:
+            found[path.name] = text_of(path, shown=folder / path.name)
+        except TemplateError as exc:
+            problems += exc.problems
     if problems:
         raise TemplateError(problems)
-    return texts
+    return found
 
 
 def template_set(folder: Path) -> TemplateSet:
@@ -152,7 +178,7 @@ def template_set(folder: Path) -> TemplateSet:
 def _read(folder: Path) -> tuple[TemplateSet, jsonschema_rs.Validator]:
     # As long as compiling it: of ours, a test knows the answer.
     trusted = folder.parent.resolve() == shipped().resolve()
-    return _understood(folder.name, _texts(folder), trusted=trusted)
+    return _understood(folder.name, texts(folder), trusted=trusted)
 
 
 def _understood(

@@ -1,12 +1,13 @@
 """ControllerTemplates: the set that one names, what it leaves to others, and its status."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime
 from typing import Final
 
+from metaoperator.catalogue import Catalogue
 from metaoperator.cluster import Cluster
 from metaoperator.core import ignore, names, shard, status
-from metaoperator.core.errors import Stalled, TemplateError, ValuesError
+from metaoperator.core.errors import RetryableError, Stalled, TemplateError, ValuesError
 from metaoperator.core.ignore import Ignored
 from metaoperator.core.model import CONTROLLER_TEMPLATE, WORKFLOW_CONTROLLER, Manifest, Namespace, Ref
 from metaoperator.core.names import Reason
@@ -26,7 +27,7 @@ class Templates:
         cluster: Cluster,
         mirror: Mirror,
         recorder: Recorder,
-        programs: Mapping[str, Program | TemplateError],
+        catalogue: Catalogue,
         *,
         wall_clock: Callable[[], datetime],
     ) -> None:
@@ -34,28 +35,30 @@ class Templates:
         self._cluster = cluster
         self._mirror = mirror
         self._recorder = recorder
-        self._programs = programs
+        self._catalogue = catalogue
         self._wall_clock = wall_clock
 
     def program(self, template: Manifest) -> Program:
         """Find the compiled set that a ControllerTemplate names; `Stalled` when it cannot be used."""
-        directory = template["spec"]["source"]["directory"]
-        program = self._programs.get(directory)
+        program = self._catalogue.get(template)
         if program is None:
-            there = ", ".join(sorted(self._programs)) or "none"
-            raise Stalled(
-                Reason.TEMPLATE_INVALID,
-                f"no template set {directory} in the operator's directories (there: {there}): correct "
-                f"spec.source.directory of ControllerTemplate/{template['metadata']['name']}, or give the operator the "
-                "set with --templates",
-            )
+            raise RetryableError(f"ControllerTemplate/{template['metadata']['name']}: its set is still being read")
         if isinstance(program, TemplateError):
             raise Stalled(Reason.TEMPLATE_INVALID, str(program))
         return program
 
+    async def find(self, name: str) -> Manifest | None:
+        """Read a ControllerTemplate, and see to it that its set is known; `None` where there is none of that name."""
+        live = await self._mirror.get(Ref(CONTROLLER_TEMPLATE, "", name))
+        if live is None:
+            self._catalogue.forget(name)
+        else:
+            await self._catalogue.load(live)
+        return live
+
     async def publish(self, name: str) -> float | None:
         """Reconcile the status of one ControllerTemplate."""
-        live = await self._mirror.get(Ref(CONTROLLER_TEMPLATE, "", name))
+        live = await self.find(name)
         if live is None or "deletionTimestamp" in live["metadata"]:
             return None
         if not self._mirror.whole(WORKFLOW_CONTROLLER):

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from metaoperator import bundle, sources
+from metaoperator import bundle, pretence, sources
+from metaoperator.catalogue import Catalogue
 from metaoperator.commands import asking, options, tables, telling
 from metaoperator.preflight import argo, carriers, home, ids, images, installed, neighbours, rows, server, spaces
 from metaoperator.preflight.rows import Result, Row
@@ -62,6 +63,16 @@ def command(
 async def checked(cluster: Rehearsal, namespaces: Sequence[str], assumed: Assumed, settings: Settings) -> list[Row]:
     """Ask every question, in the order of an installation."""
     programs = assumed.programs
+
+    async def catalogue() -> Catalogue:
+        return await pretence.catalogue(cluster, assumed, own_namespace=settings.namespace)
+
+    async def templates() -> list[Row]:
+        return await installed.templates(cluster, await catalogue())
+
+    async def versions() -> list[Row]:
+        return await argo.of(cluster, assumed, await catalogue())
+
     questions: list[tuple[str, Callable[[], Awaitable[list[Row]]]]] = [
         ("admission policies", lambda: server.policies(cluster)),
         (
@@ -74,9 +85,9 @@ async def checked(cluster: Rehearsal, namespaces: Sequence[str], assumed: Assume
         ("operator bundle", lambda: installed.of(cluster, bundle.OPERATOR, settings.namespace)),
         (home.CHECK, lambda: home.of(cluster, settings.namespace)),
         ("operator's permissions", lambda: installed.permissions(cluster, programs, settings.namespace)),
-        ("ControllerTemplates", lambda: installed.templates(cluster, programs)),
+        ("ControllerTemplates", templates),
         (ids.CHECK, lambda: ids.of(cluster)),
-        (argo.CHECK, lambda: argo.of(cluster, assumed)),
+        (argo.CHECK, versions),
         ("other controllers", lambda: neighbours.of(cluster, namespaces)),
         (carriers.CHECK, lambda: carriers.of(cluster, namespaces)),
         ("images", lambda: images.of(cluster, assumed)),

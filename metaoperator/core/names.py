@@ -29,6 +29,9 @@ SPEC_LOST_ANNOTATION: Final = f"{GROUP}/spec-lost"
 ADOPTED_ANNOTATION: Final = f"{GROUP}/adopted-replicaset"
 """On a ServiceAccount that was taken over with pods that run on: their ReplicaSet; it needs no ACCOUNT_ANNOTATION."""
 
+SET_VERSION_ANNOTATION: Final = f"{GROUP}/set-version"
+"""On the ConfigMaps of a template set, where it is on any: those of one set all say the same."""
+
 LAST_APPLIED_ANNOTATION: Final = "kubectl.kubernetes.io/last-applied-configuration"
 """By it `kubectl apply` deletes what it wrote before and does not find in its file."""
 

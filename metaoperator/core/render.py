@@ -19,8 +19,8 @@ from metaoperator.core.model import Desired, Kind, Manifest, Namespace, Ref, Sha
 from metaoperator.core.writing import digest, q
 
 TEMPLATE_SUFFIX: Final = ".yaml.j2"
-MAX_SET: Final = 512 * 1024
-"""Characters of all templates of a set: Kubernetes keeps no more in one object, and compiling takes its time."""
+MAX_SET: Final = 2 * 2**20
+"""Characters of all templates of a set: compiling so many takes seconds, and it is a hundred times the shipped set."""
 _UNCOMPILABLE: Final = (jinja2.TemplateSyntaxError, RecursionError, SyntaxError, ValueError, MemoryError)
 """What templates are refused for: their own syntax, or Python's limits of nesting, blocks and digits."""
 _APPLY_LAST: Final = frozenset({"Deployment", "StatefulSet", "DaemonSet", "Job"})

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from metaoperator import sources
+from metaoperator.catalogue import Catalogue
 from metaoperator.cluster import Cluster, Selection
 from metaoperator.core import flaws, paths, shard
 from metaoperator.core.errors import Forbidden, Gone
@@ -15,7 +16,7 @@ from metaoperator.pretence import Assumed
 CHECK: Final = "Argo version"
 
 
-async def of(cluster: Cluster, assumed: Assumed) -> list[Row]:
+async def of(cluster: Cluster, assumed: Assumed, catalogue: Catalogue) -> list[Row]:
     """Warn of each version that is asked for: here, and by the ControllerTemplates of the cluster."""
     asked = {"the values at hand": asked_for(assumed, sources.DEFAULT_SET, assumed.fleet_values or {})}
     try:
@@ -23,7 +24,7 @@ async def of(cluster: Cluster, assumed: Assumed) -> list[Row]:
             for each in page["items"]:
                 spec = each["spec"]
                 if shard.policy(each) is not shard.Policy.NONE:
-                    version = asked_for(assumed, spec["source"]["directory"], spec.get("values") or {})
+                    version = _version(catalogue.get(each), spec.get("values") or {})
                     asked[f"ControllerTemplate/{each['metadata']['name']}"] = version
     except (Gone, Forbidden):
         pass  # told by the check of the ControllerTemplates
@@ -36,6 +37,9 @@ async def of(cluster: Cluster, assumed: Assumed) -> list[Row]:
 
 def asked_for(assumed: Assumed, directory: str, values: Mapping[str, Any]) -> str:
     """Read the version of a set under these values; empty where the set has none, or is not at hand."""
-    program = assumed.programs.get(directory)
+    return _version(assumed.programs.get(directory), values)
+
+
+def _version(program: object, values: Mapping[str, Any]) -> str:
     defaults = program.template_set.defaults if isinstance(program, Program) else {}
     return str(paths.mapping(values).get("version") or defaults.get("version", ""))

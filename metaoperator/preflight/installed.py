@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from metaoperator import bundle
+from metaoperator import bundle, packed
+from metaoperator.catalogue import Catalogue
 from metaoperator.cluster import Cluster, Selection
 from metaoperator.core import drift, names, rules, shard, trial
 from metaoperator.core.errors import Gone, TemplateError
@@ -96,7 +97,7 @@ async def found(cluster: Cluster, ref: Ref) -> Manifest | None:
         return None
 
 
-async def templates(cluster: Cluster, programs: Mapping[str, Program | TemplateError]) -> list[Row]:
+async def templates(cluster: Cluster, catalogue: Catalogue) -> list[Row]:
     """Render what every ControllerTemplate stands for."""
     check = "ControllerTemplates"
     rows = []
@@ -107,18 +108,24 @@ async def templates(cluster: Cluster, programs: Mapping[str, Program | TemplateE
     except Gone:
         return [Row(check=check, result=Result.MISSING, what="the kind is not installed", cure=_APPLY[bundle.FLEET])]
     for each in there:
-        name, directory = each["metadata"]["name"], each["spec"]["source"]["directory"]
-        program = programs.get(directory)
+        name, program = each["metadata"]["name"], catalogue.get(each)
         if isinstance(program, Program):
             layers = Layers(fleet=each["spec"].get("values") or {}, template=name, policy=shard.policy(each))
             _, problems = trial.run(program, trial.ORDINARY, layers)
             told = "; ".join(map(str, problems))
         else:
-            told = f"no template set {directory} at hand (--templates)" if program is None else str(program)
+            told = "its set is not read yet" if program is None else str(program)
         result = Result.MISSING if told else Result.OK
-        rows.append(Row(check=check, result=result, what=f"{name}: {told or f'renders, from set {directory}'}"))
+        rows.append(Row(check=check, result=result, what=f"{name}: {told or f'renders, from {_source(each)}'}"))
     none = Row(check=check, result=Result.MISSING, what="there is none", cure=_APPLY[bundle.FLEET])
     return rows or [none]
+
+
+def _source(template: Manifest) -> str:
+    wanted = packed.names_of(template["spec"])
+    if wanted is None:
+        return f"set {template['spec']['source']['directory']}"
+    return f"ConfigMap{'s' if len(wanted) > 1 else ''} {', '.join(wanted)}"
 
 
 async def permissions(cluster: Rehearsal, programs: Mapping[str, Program | TemplateError], home: str) -> list[Row]:

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from metaoperator import preview, sources
+from metaoperator.catalogue import Catalogue
 from metaoperator.cluster import Cluster
 from metaoperator.core import names, ownership, shard, unified
 from metaoperator.core.model import DEPLOYMENT, SERVICE_ACCOUNT, Manifest, Namespace, Ref
@@ -24,6 +25,7 @@ from metaoperator.reconcile import Reconciler
 from metaoperator.recorder import Recorder
 from metaoperator.rehearsal import Rehearsal
 from metaoperator.settings import Settings
+from metaoperator.shelves import Shelves
 from tests.e2e import handmade
 from tests.e2e.local import Object
 
@@ -67,7 +69,9 @@ def look(operator: Path, name: str) -> None:
             await fleet.read_once()
             programs = sources.programs((sources.shipped(),))
             recorder = Recorder(cluster, instance="test")
-            reconciler = Reconciler(cluster, Mirror(cluster, lambda _ref: None), fleet, recorder, programs, Settings())
+            catalogue = Catalogue(cluster, Shelves(programs), namespace="metaoperator")
+            mirror = Mirror(cluster, lambda _ref: None)
+            reconciler = Reconciler(cluster, mirror, fleet, recorder, catalogue, Settings())
             await reconciler.namespace(name)
         finally:
             await cluster.close()

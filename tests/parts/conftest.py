@@ -6,12 +6,13 @@ Server, client and operator share one event loop, so nothing ever waits for the 
 import asyncio
 import functools
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from metaoperator import sources
+from metaoperator import shelves, sources
 from tests.fake import FakeApiServer
 
 from . import processes
@@ -34,13 +35,26 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.timeout(max(900.0, float(config.getini("timeout"))), method="thread"))
 
 
-_programs = functools.cache(sources.programs)
+async def _in_place(work: Callable[..., Any], *args: Any) -> Any:
+    return work(*args)
+
+
+_shipped = functools.cache(sources.programs)
+
+
+def _programs(directories: tuple[Path, ...], *, keep: bool = False) -> dict[str, Any]:
+    return dict(_shipped(directories, keep=keep)) if directories == (sources.shipped(),) else _read(directories)
+
+
+_read = sources.programs
 
 
 @pytest.fixture(autouse=True)
 def _quick_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """Spare each operator what costs a tenth of a second and is the same each time."""
     monkeypatch.setattr(sources, "programs", _programs)
+    # Virtual time runs on while a thread works.
+    monkeypatch.setattr(shelves, "apart", _in_place)
     # Everything is plain HTTP here: no connection looks at the machine's certificates.
     monkeypatch.setattr(ssl.SSLContext, "load_default_certs", lambda *_: None)
 
