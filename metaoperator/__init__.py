@@ -52,6 +52,7 @@ The map, top to bottom; imports point down and `make arch` checks it:
 `informer`         list and watch, kept true across every kind of cut
 `shelves`          sets in directories, looked at again and again
 `declared`         what people's manifests ask of template sets: `validate`
+`configmaps`       ConfigMaps among people's manifests
 `packed`           the files of a set, packed into ConfigMaps
 `validation`       template sets, judged without a cluster
 `bundle`           the manifests that travel with the package

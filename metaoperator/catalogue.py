@@ -3,7 +3,7 @@
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from metaoperator import packed
+from metaoperator import packed, sources
 from metaoperator.cluster import Cluster
 from metaoperator.core.errors import Problem, TemplateError
 from metaoperator.core.model import Kind, Manifest
@@ -61,8 +61,8 @@ class Catalogue:
         found = self._shelves.get(directory)
         if found is None:
             there = ", ".join(self._shelves.names) or "none"
-            what = f"no template set {directory} in the operator's directories (there: {there})"
-            cure = "correct spec.source.directory, or give the operator the set with --templates"
+            what = f"no template set {directory} at hand (there: {there})"
+            cure = f"correct spec.source.directory, or give the set with --templates; {sources.NOTHING}"
             return TemplateError([Problem(where=f"ControllerTemplate/{name}", what=what, cure=cure)])
         return found
 

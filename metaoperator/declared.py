@@ -4,8 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from metaoperator import sources
+from metaoperator import packed, sources
+from metaoperator.configmaps import ConfigMaps
 from metaoperator.core import names, trial
+from metaoperator.core.errors import TemplateError
 from metaoperator.core.finding import Finding, Severity
 from metaoperator.core.model import Namespace
 from metaoperator.core.shard import Policy
@@ -23,9 +25,12 @@ class Declared:
     findings: list[Finding] = field(default_factory=list)
     _templates: dict[str, tuple[Document, str]] = field(default_factory=dict)
     _namespaces: dict[str, Namespace] = field(default_factory=dict)
+    _unpacked_sets: list[str] = field(default_factory=list)
+    _configmaps: ConfigMaps = field(default_factory=ConfigMaps)
 
     def read(self, documents: Sequence[Document]) -> None:
         """Read all of them; whatever is of other kinds is passed by."""
+        self._configmaps.read(documents)
         ours = [each for each in documents if self._named(each)]
         for kind, reads in (
             (f"{names.API_VERSION} ControllerTemplate", self._template),
@@ -53,6 +58,10 @@ class Declared:
         spec = _mapping(document.body.get("spec"))
         directory = _mapping(spec.get("source")).get("directory")
         about = f"ControllerTemplate/{name}"
+        if "configMap" in _mapping(spec.get("source")):
+            directory = self._unpacked(document, name, about)
+            if directory is None:
+                return
         if "source" not in spec:
             what = f"has no spec.source: taken for a patch of one on the set {sources.DEFAULT_SET}"
             self._tell(document.place.below("spec"), what, "", about, Severity.NOTE)
@@ -77,6 +86,35 @@ class Declared:
             layers = Layers(fleet=values, template=name, policy=_policy(spec))
             place = document.place.below("spec", "values")
             self.cases.append((directory, Case(layers=layers, fleet=place, object=about)))
+
+    def _unpacked(self, document: Document, name: str, about: str) -> str | None:
+        """Find the set in its ConfigMaps, and name it as no directory can be; `None` where it is not to be had."""
+        place = document.place.below("spec", "source", "configMap")
+        source = _mapping(_mapping(document.body["spec"])["source"])
+        wanted = _mapping(source["configMap"]).get("names")
+        if "directory" in source or not isinstance(wanted, list) or not all(isinstance(each, str) for each in wanted):
+            cure = "exactly one of spec.source.directory and spec.source.configMap.names, a list of ConfigMaps"
+            self._tell(place, "spec.source names no set", cure, about)
+            return None
+        try:
+            found, folder = self._configmaps.find(wanted)
+            if missing := [each for each in wanted if each not in found]:
+                what = f"not checked: ConfigMap {', '.join(missing)} is not among the files"
+                cure = "name its manifest too, or the kustomization that generates it"
+                self._tell(place.below("names"), what, cure, about, Severity.NOTE)
+                self._templates[name] = document, about
+                return None
+            self.judge.programs[about] = (
+                folder,
+                packed.program(name, {f"ConfigMap/{key}": found[key] for key in wanted}),
+            )
+        except TemplateError as exc:
+            for each in exc.problems:
+                self._tell(place.below("names"), str(each), "", about)
+            self._templates[name] = document, about
+            return None
+        self._unpacked_sets.append(about)
+        return about
 
     def _namespace(self, document: Document) -> None:
         meta = document.body["metadata"]
@@ -170,6 +208,10 @@ class Declared:
     def judged(self) -> Iterator[Finding]:
         """Tell all that is wrong with the manifests."""
         yield from self.findings
+        for name in self._unpacked_sets:
+            yield from self.judge.promises(name)
+            yield from self.judge.rights(name)
+            yield from self.judge.try_out(name, [Case()])
         for name, case in self.cases:
             yield from self.judge.try_out(name, [case])
 

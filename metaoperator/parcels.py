@@ -5,6 +5,7 @@ What cannot be read in whole is a fault of that source, and the set that was the
 """
 
 import asyncio
+import contextlib
 import logging
 import random
 import re
@@ -27,7 +28,7 @@ REST_SECONDS: Final = 0.2
 LONGEST_UNREST: Final = 5
 """So many times in a row at most."""
 PATIENCE: Final = 2.0
-"""Seconds for which a look at a namespace waits for a set; afterwards it gives its place to others, and comes again."""
+"""Seconds for which all looks at namespaces wait for a set, since the first of them; then others get their places."""
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 REFUSED_SECONDS: Final = 30.0
 """What may not be read is tried again: no event tells of a right that was granted."""
@@ -38,6 +39,9 @@ class _Parcel:
     """The ConfigMaps that one ControllerTemplate names, and what came of them."""
 
     names: tuple[str, ...]
+    until: float
+    """Whoever asks before this moment waits; it is in the past once reading has failed."""
+    tried: asyncio.Event = field(default_factory=asyncio.Event)
     versions: dict[str, str] = field(default_factory=dict)
     found: Found | None = None
     stale: bool = True
@@ -73,19 +77,24 @@ class Parcels:
         parcel = self._parcels.get(template)
         if parcel is None or parcel.names != wanted:
             self.forget(template)
-            parcel = self._parcels[template] = _Parcel(wanted)
+            parcel = self._parcels[template] = _Parcel(wanted, until=self._now() + self._patience)
             parcel.task = asyncio.create_task(self._read(template, parcel, pause=0.0))
             self._asked.set()
-        if parcel.found is None and parcel.task is not None:
-            await asyncio.wait({parcel.task}, timeout=self._patience)
+        if parcel.found is None and parcel.until > self._now():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(parcel.tried.wait(), parcel.until - self._now())
         if parcel.found is None:
             raise RetryableError(f"ControllerTemplate/{template}: its ConfigMaps are still being read")
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
 
     def forget(self, template: str) -> None:
         """Drop what is known of a ControllerTemplate."""
         parcel = self._parcels.pop(template, None)
         if parcel is not None and parcel.task is not None:
             parcel.task.cancel()
+            parcel.tried.set()
 
     @property
     def kinds(self) -> frozenset[Kind]:
@@ -143,11 +152,13 @@ class Parcels:
             except MetaoperatorError as exc:
                 log.warning("ConfigMaps cannot be read yet", extra={"template": template, "error": str(exc)})
                 pause = min(max(1.0, 2 * pause), REFUSED_SECONDS) * (0.5 + random.random() / 2)
-                parcel.stale = True
+                parcel.stale, parcel.until = True, 0.0
+                parcel.tried.set()
                 continue
             except Exception:
                 log.exception("ConfigMaps cannot be read", extra={"template": template})
-                parcel.refused = True  # looked at again, in its time
+                parcel.refused, parcel.until = True, 0.0  # looked at again, in its time
+                parcel.tried.set()
                 return
             pause = REST_SECONDS
             self._take(template, parcel, found)
@@ -172,6 +183,7 @@ class Parcels:
 
     def _take(self, template: str, parcel: _Parcel, found: Found) -> None:
         before, parcel.found = parcel.found, found
+        parcel.tried.set()
         if found is before or (isinstance(found, TemplateError) and str(found) == str(before)):
             return
         about = {"template": template, "configmaps": list(parcel.names)}

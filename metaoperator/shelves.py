@@ -25,6 +25,9 @@ Found = Program | TemplateError
 Signature = tuple[Any, ...]
 """What tells whether anything of a set was touched: where its files really are, and each one's name, times and size."""
 
+_WHOLE: Final = ""
+"""In place of a set's name: the directory, where that cannot be read."""
+
 apart = asyncio.to_thread
 """Disks may hang, and compiling takes its time: neither holds up the event loop."""
 
@@ -99,7 +102,7 @@ class _Shelf:
         self.sets: dict[str, Found] = {}
         self.restless = False
         self._taken: dict[str, Signature] = {}
-        self._last: object = None
+        self._last: dict[str, Signature] = {}
         try:
             empty = not sources.folders(directory)
         except TemplateError as exc:
@@ -110,21 +113,23 @@ class _Shelf:
 
     async def look(self) -> list[str]:
         """Take what changed and rests, and name it: one look finds a change, and the next one that it rests."""
-        now = await apart(_signatures, self.directory)
-        seen = str(now) if isinstance(now, TemplateError) else now
-        self.restless = seen != self._last
-        self._last = seen
-        if self.restless:
-            return []
-        if isinstance(now, TemplateError):
-            self.fault = None if self.sets else now
+        found = await apart(_signatures, self.directory)
+        now = {_WHOLE: (str(found),)} if isinstance(found, TemplateError) else found
+        before, self._last = self._last, now
+        resting = {name for name in now if now[name] == before.get(name)}
+        self.restless = len(resting) < len({*now, *before})
+        if isinstance(found, TemplateError):
+            if _WHOLE not in resting:
+                return []
+            self.fault = None if self.sets else found
             self._taken.clear()
-            return [name for name in self.sets if self._set(name, now)]
-        if self.fault is not None:
+            return [name for name in self.sets if self._set(name, found)]
+        if self.fault is not None and not self.restless:
             self.fault = None if now else _empty(self.directory)
-        changed = [name for name in self.sets if name not in now and self._set(name, _gone(self.directory / name))]
-        self._taken = {name: each for name, each in self._taken.items() if name in now}
-        for name in sorted(now):
+        gone = {*self.sets} - {*now, *before} if _WHOLE not in before else set()
+        changed = [name for name in sorted(gone) if self._set(name, _gone(self.directory / name))]
+        self._taken = {name: each for name, each in self._taken.items() if name not in gone}
+        for name in sorted(resting):
             if now[name] != self._taken.get(name):
                 changed += await self._take(name, now[name])
         return changed

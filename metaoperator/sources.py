@@ -1,6 +1,7 @@
 """Template sets read from directories, or from the texts of their files: the only place where these are opened."""
 
 import functools
+import gzip
 import hashlib
 import json
 import os
@@ -11,7 +12,7 @@ from typing import Any, Final
 import jsonschema_rs
 
 from metaoperator import kept, renderer
-from metaoperator.core import breadth, kubernetes, strictyaml, values, versions
+from metaoperator.core import breadth, kubernetes, packing, strictyaml, values, versions
 from metaoperator.core.errors import Problem, TemplateError
 from metaoperator.core.model import SECRET, Kind, Relation, TemplateSet
 from metaoperator.core.render import Program
@@ -184,7 +185,7 @@ def _read(folder: Path) -> tuple[TemplateSet, jsonschema_rs.Validator]:
 def _understood(
     set_name: str, texts: Mapping[str, str], *, trusted: bool
 ) -> tuple[TemplateSet, jsonschema_rs.Validator]:
-    problems: list[Problem] = []
+    problems = list(_size_faults(set_name, texts))
     data = {name: _data(set_name, name, texts, problems) for name in DATA_FILES}
     about, schema = data["template.yaml"], data["values.schema.json"]
     further = [name for name in texts if name.endswith(_SCHEMA_SUFFIX) and name not in DATA_FILES]
@@ -218,6 +219,14 @@ def _understood(
         texts=texts,
     )
     return whole, check
+
+
+def _size_faults(set_name: str, texts: Mapping[str, str]) -> Iterable[Problem]:
+    """Refuse what could not be recorded, before anything comes of it."""
+    whole = json.dumps(texts).encode()
+    if len(whole) > packing.MAX_COMPRESSED and (size := len(gzip.compress(whole))) > packing.MAX_COMPRESSED:
+        what = f"its files are {size} bytes compressed, over the limit of {packing.MAX_COMPRESSED}"
+        yield Problem(where=set_name, what=what, cure="make two sets of it")
 
 
 def definitions(kinds: Iterable[Kind]) -> dict[str, Any]:

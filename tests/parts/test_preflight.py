@@ -375,7 +375,12 @@ LACKS: dict[str, Lack] = {
     "a set that is not there": Lack(
         _template({"source": {"directory": "gold"}}),
         "ControllerTemplates",
-        "default: no template set gold at hand (--templates)",
+        "default: ControllerTemplate/default: no template set gold at hand (there: workflow-controller)",
+    ),
+    "a set in a ConfigMap that is not there": Lack(
+        _template({"source": {"directory": None, "configMap": {"names": ["mine"]}}}),
+        "ControllerTemplates",
+        "default: ConfigMap/metaoperator/mine: is not there (create it",
     ),
     "a controller in the namespace": Lack(
         _controller("team-a", "--namespaced", config={"config": "instanceID: mine\n"}),
