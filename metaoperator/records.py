@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 from metaoperator.cluster import Cluster, Selection
 from metaoperator.core import names, packing, revision
-from metaoperator.core.errors import Conflict, RetryableError
+from metaoperator.core.errors import Conflict, Gone, RetryableError
 from metaoperator.core.model import CONTROLLER_REVISION, Manifest, Ref
 from metaoperator.core.packing import Packed
 from metaoperator.core.revision import MAX_EARLIER, Head, SetHead
@@ -150,7 +150,12 @@ class Records:
             meta["resourceVersion"] = str(seen)
         # A merge, for an apply without `data` would take it away.
         patch = {"metadata": meta, "revision": head.number}
-        return self._learn(await self._cluster.merge(self._ref(head.name), patch, metadata_only=True), head)
+        ref = self._ref(head.name)
+        try:
+            return self._learn(await self._cluster.merge(ref, patch, metadata_only=True), head)
+        except Gone as gone:
+            self._forget(head.name)
+            raise Conflict(f"{ref} was deleted while we looked") from gone
 
     def _learn(self, live: Manifest, head: Heads) -> Heads:
         uid = live["metadata"]["uid"]

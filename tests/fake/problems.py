@@ -112,10 +112,10 @@ def invalid(kind: Kind, name: str, field: str, why: str) -> ApiError:
     )
 
 
-def required(kind: Kind, name: str, fields: list[str]) -> ApiError:
+def required(kind: Kind, name: str, fields: list[str], why: str = "") -> ApiError:
     """Answer for an object that lacks what its kind cannot be without."""
     subject = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
-    why = "Required value"
+    why = f"Required value: {why}" if why else "Required value"
     causes = [{"reason": "FieldValueRequired", "message": why, "field": field} for field in fields]
     message = f'{subject} "{name}" is invalid: ' + ", ".join(f"{field}: {why}" for field in fields)
     return ApiError(422, "Invalid", message, details={**_details(kind, name, causes=causes), "kind": kind.kind})

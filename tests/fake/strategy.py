@@ -88,6 +88,8 @@ def check_complete(kind: Kind, new: Manifest) -> None:
         path, wanted = null
         why = f'Invalid value: "null": {path} in body must be of type {wanted}: "null"'
         raise problems.invalid(kind, new["metadata"]["name"], path, why)
+    if kind.kind == "ControllerRevision":
+        _check_record(kind, new)
     if kind.kind not in ("Deployment", "ReplicaSet", "Pod"):
         return
     path, spec = (
@@ -101,6 +103,14 @@ def check_complete(kind: Kind, new: Manifest) -> None:
     ]
     if lacking:
         raise problems.required(kind, new["metadata"]["name"], lacking)
+
+
+def _check_record(kind: Kind, new: Manifest) -> None:
+    name, number = new["metadata"]["name"], new.get("revision", 0)
+    if new.get("data") is None:
+        raise problems.required(kind, name, ["data"], "data is mandatory")
+    if number < 0:
+        raise problems.invalid(kind, name, "revision", f"Invalid value: {number}: must be greater than or equal to 0")
 
 
 def _null(schema: Manifest, value: Any, path: str) -> tuple[str, str] | None:

@@ -348,11 +348,12 @@ async def test_a_record_whose_metadata_is_garbled_is_told_and_mended_by_the_next
     """It is no head, and it does no harm to others; written once more it says what it should."""
     async with keeping(world) as kept:
         one = await kept.move("one")
+        kept.told.clear()
         patch = {"metadata": {"annotations": {names.SINCE_ANNOTATION: "yesterday"}}}
         server.patch("ControllerRevision", HOME, one.name, patch)
         await world.until(lambda: one.name in kept.revisions.faults)
         assert kept.revisions.current(TEAM.uid) is None
-        assert kept.told[-1] == one, "whose record it was is looked at"
+        assert kept.told == [one], "whose record it was is looked at"
         assert "since is 'yesterday', which is no time" in kept.revisions.faults[one.name]
         again = await kept.move("one")
         assert again.name == one.name
@@ -365,10 +366,29 @@ async def test_a_record_that_is_gone_is_none(world: World, server: FakeApiServer
     async with keeping(world) as first:
         one = await first.move("one")
     async with keeping(world) as kept:
+        kept.told.clear()
         server.delete("ControllerRevision", HOME, one.name)
         assert await kept.revisions.record(one) is None
         await world.until(lambda: kept.revisions.current(TEAM.uid) is None)
-        assert kept.told[-1] == one
+        assert kept.told == [one]
+        await kept.move("one")
+        assert await kept.revisions.record(one) is None, "another object of that name says nothing of it"
+
+
+async def test_a_record_that_goes_while_it_is_written_is_written_anew(world: World, server: FakeApiServer) -> None:
+    """No event came of it yet: `Conflict`, which is tried again, and then it is there."""
+    async with keeping(world) as kept:
+        one = await kept.move("one")
+        await kept.move("two")
+        server.faults.drop_events(times=None, seconds=1e6)
+        server.delete("ControllerRevision", HOME, one.name)
+        with pytest.raises(Conflict, match="was deleted while we looked"):
+            await kept.move("one")
+        again = await kept.move("one")
+        assert (again.name, again.number) == (one.name, 3)
+        assert again.uid != one.uid
+        assert kept.revisions.current(TEAM.uid) == again
+        assert await kept.revisions.record(again) is not None
 
 
 async def test_what_others_made_is_never_touched(world: World, server: FakeApiServer) -> None:
@@ -514,6 +534,7 @@ async def test_tidying_keeps_what_is_needed(world: World, server: FakeApiServer)
         assert there == ["set-8", "set-7", "set-4", "set-3", "set-2"]
         assert [each.set_revision for each in revisions.sets("other")] == ["set-0"]
         await revisions.tidy("default", 0, ())
+        await revisions.tidy("other", 0, ())
         assert [each.set_revision for each in revisions.sets("default")] == ["set-8", "set-3", "set-2"]
         assert len([each for each in stored(server) if each.startswith("set-")]) == 4
 
