@@ -110,6 +110,13 @@ chaos: $(READY) image ## freeze leaders 20 times, kill all replicas 50 times in 
 	@CHAOS=full $(WITH_CLUSTER) env KUBECONFIG=$(KUBECONFIG_LOCAL) $(SHELL) -c 'set -o pipefail; $(PY) -m pytest -q -rP \
 		tests/e2e/test_killed.py tests/e2e/test_takeover.py | tee bench/results/chaos.log'
 
+# What takes minutes has a short form in `make e2e`, and its full form here: docs/local-cluster.md.
+.PHONY: long
+long: $(READY) image ## the e2e tests that have a short form in `make test`, in full, on the local cluster
+	@mkdir -p bench/results
+	@E2E=full $(WITH_CLUSTER) env KUBECONFIG=$(KUBECONFIG_LOCAL) $(SHELL) -c 'set -o pipefail; $(PY) -m pytest -q -rP \
+		tests/e2e/test_settled.py tests/e2e/test_drain.py tests/e2e/test_every_door.py | tee bench/results/long.log'
+
 .PHONY: compat
 compat: $(READY) ## the main job on the kubeconfig's cluster: make compat VERSION=v4.1.2 [IMAGE=… EXECUTOR=…]
 	@$(PY) -m tests.compat "$(VERSION)" "$(IMAGE)" "$(EXECUTOR)"
@@ -133,6 +140,6 @@ bench: $(READY) ## measure; the figures go to bench/results
 	@$(PY) -m tests.bench
 
 .PHONY: soak
-soak: $(READY) chaos ## generated data at 10,000 examples a law, and chaos in full
+soak: $(READY) chaos long ## generated data at 10,000 examples a law, and what `make test` runs in a short form, in full
 	@set -o pipefail; export HYPOTHESIS_PROFILE=soak; { $(PY) -m pytest -q -o timeout=3600 tests/unit && \
 		$(PY) -m pytest -q -o timeout=3600 tests/parts/test_anything.py; } | tee bench/results/soak.log

@@ -95,9 +95,17 @@ def installation(kubectl: Kubectl, api: Api) -> Iterator[Installation]:
     finally:
         try:
             leftovers.remove_all()
+            cluster_command("simulate", "0")
             made.down()
         finally:
             logs.stop()
+
+
+@pytest.fixture(scope="session")
+def simulated_nodes(installation: Installation) -> None:
+    """Have nodes of kwok's until the end: without them nobody would end the pods of namespaces that still go."""
+    del installation  # it takes them away when all namespaces are gone
+    cluster_command("simulate", "2")
 
 
 @pytest.fixture(scope="session")

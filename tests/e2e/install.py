@@ -90,9 +90,12 @@ class Installation:
             self.operator_up()
             return
         kubectl("delete", "--ignore-not-found", "-k", OPERATOR_BUNDLE)
-        kubectl("delete", "--ignore-not-found", "--timeout=120s", "-k", FLEET)
+        # A namespace with pods that may take 30 s to end is looked at again after half of that.
+        self.wait_for_replicas(0)
+        kubectl("delete", "--ignore-not-found", "--wait=false", "-k", FLEET)
         if not self.had_argo:
             kubectl("delete", "--ignore-not-found", "--timeout=120s", "-f", cluster_command("crds", "full"))
+        kubectl("delete", "--ignore-not-found", "--timeout=120s", "-k", FLEET)  # until it is gone
 
 
 class LogCollector:

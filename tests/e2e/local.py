@@ -25,6 +25,9 @@ INSTANCE_ID = "workflows.argoproj.io/controller-instanceid"
 NAMESPACE_UID = "metaoperator.dev/namespace-uid"
 OPERATOR = "metaoperator"
 
+FULL = os.environ.get("E2E") == "full"
+"""What takes minutes has a short form, for every run; `make long` sets this (docs/local-cluster.md)."""
+
 Object = dict[str, Any]
 T = TypeVar("T")
 

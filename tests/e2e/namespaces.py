@@ -31,7 +31,12 @@ class Namespaces:
         self._made: set[str] = set()
 
     def make(self, *names: str, opt_in: str | None = None) -> None:
-        """Create namespaces in one request each, with the label if given; one that is there is kept."""
+        """Create namespaces in one request each, with the label if given; one that is there is kept.
+
+        One of the same name that is still being deleted is waited for.
+        """
+        for name in names:
+            eventually(lambda name=name: self._stays_or_is_gone(name), seconds=170)  # type: ignore[misc]
         new = [name for name in names if self.get(name) is None]
         labels = {MADE_BY_TESTS: "yes"} | ({OPT_IN: opt_in} if opt_in else {})
         items = [
@@ -40,6 +45,10 @@ class Namespaces:
         self._made.update(names)
         if items:
             self._kubectl("create", "-f", "-", stdin={"apiVersion": "v1", "kind": "List", "items": items})
+
+    def _stays_or_is_gone(self, name: str) -> None:
+        live = self.get(name) or {"metadata": {}}
+        assert "deletionTimestamp" not in live["metadata"], f"namespace {name} is still being deleted: {live['status']}"
 
     def get(self, name: str) -> Object | None:
         """Read one."""
@@ -56,7 +65,7 @@ class Namespaces:
         self._kubectl("label", "--overwrite", "namespace", name, f"{OPT_IN}={value}" if value else f"{OPT_IN}-")
 
     def remove(self, *names: str, wait: bool = False) -> None:
-        """Delete namespaces with all they hold."""
+        """Delete namespaces with all they hold; to `wait` is for those of whom something that comes next depends."""
         if names:
             self._kubectl("delete", "namespace", "--ignore-not-found", f"--wait={str(wait).lower()}", *sorted(names))
 

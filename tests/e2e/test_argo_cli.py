@@ -108,7 +108,7 @@ def scene(
             )
     finally:
         kubeconfig.unlink()
-        namespaces.remove(HERE, wait=True)
+        namespaces.remove(HERE)
         kubectl("delete", "-f", TEMPLATE)
         kubectl("delete", "clusterrole", ROLE["metadata"]["name"])
 

@@ -99,7 +99,7 @@ def scene(namespaces: Namespaces, kubectl: Kubectl, api: Api) -> Iterator[Scene]
             # One that is stuck would hold its namespace for ever: no pod can be made there any more.
             for name in kubectl("get", "workflows", "-n", HERE, "-o", "name").splitlines():
                 kubectl("patch", name, "-n", HERE, "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
-            namespaces.remove(HERE, wait=True)
+            namespaces.remove(HERE)
             kubectl("delete", "controllertemplate", TEMPLATE)
 
 

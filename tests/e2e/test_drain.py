@@ -1,18 +1,27 @@
-"""A namespace opts out beside a cluster-wide workflow-controller without an ID: two real controllers, nothing lost."""
+"""A namespace opts out beside a cluster-wide workflow-controller without an ID: two real controllers, nothing lost.
 
-from collections.abc import Iterator
+Schedules of every minute tell whether one is lost: the hours of others count from when a controller first sees them.
+The short form is for every run: two minutes with everything in between, where a schedule of every few seconds tells
+that somebody goes on. In full (`make long`) a minute passes in each chapter.
+"""
+
+import itertools
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 
 import pytest
 
 from tests.e2e import beside, workflows
-from tests.e2e.local import INSTANCE_ID, Api, Kubectl, Object, condition, eventually
+from tests.e2e.local import FULL, INSTANCE_ID, Api, Kubectl, Object, condition, eventually
 from tests.e2e.namespaces import CHILD, Namespaces
+from tests.e2e.test_overlap import ran_once
 
 LEAVING = "e2e-handed-back"
 ALONE = "e2e-would-stop"
 CRONS = "argoproj.io/v1alpha1/cronworkflows"
-EVERY_MINUTE = "every-minute"
+EVERY_MINUTE, OFTEN = "every-minute", "often"
+CHAPTERS = (OFTEN, EVERY_MINUTE) if FULL else (OFTEN,)
+"""Schedules that have to fire before a chapter ends."""
 SCHEDULED = "workflows.argoproj.io/scheduled-time"
 
 
@@ -39,6 +48,14 @@ def cron(name: str) -> Object:
     return manifest
 
 
+def often() -> Object:
+    """Build one that fires every few seconds and starts no pod, so that it is soon free to be handed over."""
+    manifest = cron(OFTEN)
+    manifest["spec"]["schedules"] = ["@every 8s"]
+    manifest["spec"]["workflowSpec"]["templates"] = [{"name": "main", "suspend": {"duration": "1s"}}]
+    return manifest
+
+
 def owner(api: Api, resource: str, name: str) -> str | None:
     """Read the instance ID of an object."""
     live = api.object(resource, LEAVING, name)
@@ -46,24 +63,46 @@ def owner(api: Api, resource: str, name: str) -> str | None:
     return workflows.instance_id(live)
 
 
-def fired(api: Api) -> dict[datetime, Object]:
-    """List what the schedule started, by the minute that it was for."""
-    query = f"labelSelector=workflows.argoproj.io/cron-workflow={EVERY_MINUTE}"
-    found = api.objects(workflows.WORKFLOWS, LEAVING, query=query)
-    return {datetime.fromisoformat(each["metadata"]["annotations"][SCHEDULED]): each for each in found}
+def due(live: Object) -> datetime:
+    """Tell the time for which a schedule started a Workflow."""
+    return datetime.fromisoformat(live["metadata"]["annotations"][SCHEDULED])
 
 
-def fires(api: Api, label: str | None) -> None:
-    """Wait until the schedule has started another Workflow, with this label, and it has Succeeded."""
-    before = set(fired(api))
+def fired(api: Api, schedule: str) -> list[Object]:
+    """List what a schedule started, by the time that it was for."""
+    query = f"labelSelector=workflows.argoproj.io/cron-workflow={schedule}"
+    return sorted(api.objects(workflows.WORKFLOWS, LEAVING, query=query), key=due)
 
-    def another() -> Object:
-        new = [each for minute, each in fired(api).items() if minute not in before]
-        assert new, "nothing new"
-        assert [(each["metadata"].get("labels") or {}).get(INSTANCE_ID) for each in new] == [label] * len(new)
-        return new[0]
 
-    workflows.succeeded(api, eventually(another, seconds=150))
+def ended(api: Api, schedule: str) -> list[Object]:
+    """List what has Succeeded of it."""
+    return [each for each in fired(api, schedule) if (each.get("status") or {}).get("phase") == "Succeeded"]
+
+
+def known(api: Api, *schedules: str) -> dict[str, set[str]]:
+    """Name what each schedule has started so far."""
+    return {name: {each["metadata"]["name"] for each in fired(api, name)} for name in schedules}
+
+
+def fires(api: Api, label: str | None, *schedules: str, after: Mapping[str, set[str]] | None = None) -> None:
+    """Wait until each schedule has started one more, since now or `after`, with this label, and it has Succeeded."""
+    before = after or known(api, *schedules)
+
+    def another(schedule: str) -> Object:
+        new = [each for each in fired(api, schedule) if each["metadata"]["name"] not in before[schedule]]
+        assert new, f"nothing new of {schedule}"
+        # What was on its way while the schedule was handed over is of the one before: `once` holds the order.
+        assert workflows.instance_id(new[-1]) == label
+        return new[-1]
+
+    for name in schedules:
+        workflows.succeeded(api, eventually(lambda name=name: another(name), seconds=150))  # type: ignore[misc]
+
+
+def once(api: Api, schedule: str) -> None:
+    """Hold that a schedule changed hands once: what it started is of the child, and then of the other one for good."""
+    owners = [owner for owner, _ in itertools.groupby(fired(api, schedule), key=workflows.instance_id)]
+    assert owners == [LEAVING, None], owners
 
 
 def draining(namespaces: Namespaces, waiting: int) -> None:
@@ -106,29 +145,33 @@ def test_what_carried_our_id_goes_on_under_the_other_controller(
 ) -> None:
     """No minute of the schedule is lost, each Workflow runs once, and opting in again in the middle changes nothing."""
     del successor
+    nothing: dict[str, set[str]] = {OFTEN: set(), EVERY_MINUTE: set()}
+    for schedule in (cron(EVERY_MINUTE), often()):
+        workflows.submit(kubectl, LEAVING, schedule)
+        assert owner(api, CRONS, schedule["metadata"]["name"]) == LEAVING
     lasting = workflows.one_step("lasting")
     lasting["spec"]["ttlStrategy"] = {"secondsAfterCompletion": 3600}
     done = workflows.succeeded(api, workflows.submit(kubectl, LEAVING, lasting))
     held = workflows.submit(kubectl, LEAVING, workflows.one_step("held", suspended=True))
-    workflows.submit(kubectl, LEAVING, cron(EVERY_MINUTE))
-    assert owner(api, CRONS, EVERY_MINUTE) == LEAVING
-    fires(api, LEAVING)
+    fires(api, LEAVING, OFTEN, EVERY_MINUTE, after=nothing)
 
     namespaces.label(LEAVING, None)
     eventually(lambda: draining(namespaces, 1), seconds=60)
 
     def handed_back() -> None:
-        assert owner(api, CRONS, EVERY_MINUTE) is None
+        assert {owner(api, CRONS, each) for each in (EVERY_MINUTE, OFTEN)} == {None}
 
     eventually(handed_back, seconds=60)
+    ours = {each["metadata"]["name"] for each in fired(api, EVERY_MINUTE) if workflows.instance_id(each) == LEAVING}
     assert owner(api, workflows.WORKFLOWS, "held") == LEAVING
-    fires(api, None)
+    fires(api, None, *CHAPTERS)
 
-    # Back in the middle: the same child, with the same ID, and the schedule stays where it is.
+    # Back in the middle: the same child, with the same ID, and the schedules stay where they are.
     namespaces.label(LEAVING, "enabled")
     row = namespaces.ready(LEAVING)
     assert row["status"]["instanceID"] == LEAVING
-    fires(api, None)
+    fires(api, None, *CHAPTERS)
+    once(api, OFTEN)
     namespaces.label(LEAVING, None)
     eventually(lambda: draining(namespaces, 1), seconds=60)
 
@@ -139,12 +182,15 @@ def test_what_carried_our_id_goes_on_under_the_other_controller(
     held = workflows.succeeded(api, held)
     namespaces.gone(LEAVING)
     assert {owner(api, workflows.WORKFLOWS, each) for each in ("held", "lasting")} == {None}
-    fires(api, None)
-    for each in (done, held, *fired(api).values()):
-        if each["metadata"]["name"] in {"held", "lasting"} or (each.get("status") or {}).get("phase") == "Succeeded":
-            workflows.ran_once(api, each)
-    minutes = sorted(fired(api))
+    fires(api, None, *CHAPTERS)
+    fires(api, None, EVERY_MINUTE, after={EVERY_MINUTE: ours})
+    for each in (done, held, *ended(api, OFTEN)):
+        workflows.ran_once(api, each)
+    for each in ended(api, EVERY_MINUTE):
+        ran_once(api, each, LEAVING if each["metadata"]["name"] in ours else None)
+    minutes = [due(each) for each in fired(api, EVERY_MINUTE)]
     assert minutes == [minutes[0] + timedelta(minutes=index) for index in range(len(minutes))]
+    print(f"{len(minutes)} minutes in a row; the schedule of every few seconds fired {len(fired(api, OFTEN))} times")
 
     # Its time to live is the other controller's to keep now.
     patch = '{"spec":{"ttlStrategy":{"secondsAfterCompletion":1}}}'

@@ -122,9 +122,16 @@ def test_the_child_works_on_when_its_account_was_made_anew(
     """A token is bound to the account's UID: whoever holds one of the old account is locked out, for up to an hour."""
     old = api.object("v1/serviceaccounts", main, CHILD)
     assert old is not None
+    pods = _pods(api, main)
     kubectl("delete", "serviceaccount", CHILD, "-n", main)
-    time.sleep(25)  # the API server remembers for ten seconds that a token was good, and a Lease of 15 s has to expire
 
+    def replaced() -> None:
+        now = _pods(api, main)
+        assert now, "no pod"
+        assert not now & pods, "a pod runs on with a token of the old account"
+
+    # Nobody is left who could work on for as long as the API server remembers that a token was good.
+    eventually(replaced)
     namespaces.ready(main)
 
     new = api.object("v1/serviceaccounts", main, CHILD)
@@ -132,6 +139,11 @@ def test_the_child_works_on_when_its_account_was_made_anew(
     assert new["metadata"]["uid"] != old["metadata"]["uid"]
     workflows.succeeded(api, workflows.submit(kubectl, main, workflows.one_step("after-drift")))
     kubectl("delete", "workflow", "after-drift", "-n", main)
+
+
+def _pods(api: Api, namespace: str) -> set[str]:
+    found = api.objects("v1/pods", namespace, query=f"labelSelector=app.kubernetes.io%2Fname%3D{CHILD}")
+    return {each["metadata"]["uid"] for each in found}
 
 
 def test_a_settled_fleet_is_not_written_to(main: str, namespaces: Namespaces, audit: Audit) -> None:

@@ -8,7 +8,6 @@ import pytest
 from tests.bench import controllers, load
 from tests.bench.wire import Door
 from tests.e2e.audit import Audit
-from tests.e2e.install import cluster_command
 from tests.e2e.local import Api, Kubectl
 from tests.e2e.namespaces import Namespaces
 
@@ -17,14 +16,13 @@ QUEUE = ("e2e-busy-queued", "e2e-next-queued")
 
 
 @pytest.fixture(scope="module")
-def made(namespaces: Namespaces) -> Iterator[None]:
+def made(simulated_nodes: None, namespaces: Namespaces) -> Iterator[None]:
     """Have both arms' namespaces and simulated nodes; the children are on their way."""
-    cluster_command("simulate", "2")
+    del simulated_nodes
     namespaces.make(*FLEET, opt_in="enabled")
     namespaces.make(*QUEUE, controllers.SHARED)
     yield
-    namespaces.remove(*FLEET, *QUEUE, controllers.SHARED, wait=True)
-    cluster_command("simulate", "0")
+    namespaces.remove(*FLEET, *QUEUE, controllers.SHARED)
 
 
 @pytest.mark.parametrize("arm", ["shared controller", "fleet"])

@@ -29,7 +29,7 @@ def row(namespace: str) -> Object:
     }
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def pinned(namespaces: Namespaces, kubectl: Kubectl) -> Iterator[None]:
     """Install the policy that reads `spec.instanceID`, and opt a namespace in that has one."""
     files = [flag for name in ("policy.yaml", "policybinding.yaml") for flag in ("-f", str(COMPONENT / name))]
@@ -40,7 +40,7 @@ def pinned(namespaces: Namespaces, kubectl: Kubectl) -> Iterator[None]:
         namespaces.label(SPACE, "enabled")
         yield
     finally:
-        namespaces.remove(SPACE, wait=True)
+        namespaces.remove(SPACE)
         kubectl("delete", "--ignore-not-found", *files)
 
 
@@ -108,7 +108,7 @@ def server_of_all(pinned: None, namespaces: Namespaces, kubectl: Kubectl, tmp_pa
         with forwarded(kubectl, KUBECONFIG, SPACE) as address:
             yield address
     finally:
-        namespaces.remove(ANOTHER, wait=True)
+        namespaces.remove(ANOTHER)
         kubectl("delete", "controllertemplate", "server-of-all")
         kubectl("delete", *rights)
         kubectl("delete", "clusterrole", ROLE["metadata"]["name"])

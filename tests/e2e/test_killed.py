@@ -20,7 +20,7 @@ import pytest
 
 from tests.e2e import simulated
 from tests.e2e.audit import Audit, Entry, code, target, told
-from tests.e2e.install import Installation, cluster_command
+from tests.e2e.install import Installation
 from tests.e2e.local import CHECKOUT, LOGS, OPERATOR, Api, Kubectl, condition, eventually
 from tests.e2e.namespaces import OBJECTS, Namespaces
 
@@ -32,9 +32,9 @@ REPLICAS = ("e2e-host-a", "e2e-host-b")
 
 
 @pytest.fixture
-def kubeconfig(installation: Installation, kubectl: Kubectl, api: Api) -> Iterator[Path]:
+def kubeconfig(simulated_nodes: None, installation: Installation, kubectl: Kubectl, api: Api) -> Iterator[Path]:
     """Act as the operator's own ServiceAccount, with no pod of it running, beside simulated nodes."""
-    cluster_command("simulate", "2")
+    del simulated_nodes
     kubectl("apply", "--server-side", "-f", simulated.TEMPLATE)
     installation.scale(0)
     token = kubectl("create", "token", OPERATOR, "-n", OPERATOR, "--duration=1h").strip()
@@ -44,7 +44,6 @@ def kubeconfig(installation: Installation, kubectl: Kubectl, api: Api) -> Iterat
     finally:
         path.unlink()
         kubectl("delete", "--ignore-not-found", "-f", simulated.TEMPLATE)
-        cluster_command("simulate", "0")
         installation.scale(2)
 
 
@@ -134,7 +133,7 @@ def test_opt_ins_survive_kills_of_all_replicas_with_one_create_for_each_object(
         file.seek(begin)
         levels = Counter(json.loads(line)["level"].lower() for line in file if line.startswith(b"{"))
     assert levels.keys() <= {"info", "warning", "debug"}, levels
-    namespaces.remove(*NAMES, wait=True)
+    namespaces.remove(*NAMES)
 
 
 def _lost_race(entry: Entry) -> bool:

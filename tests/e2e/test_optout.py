@@ -86,7 +86,7 @@ def test_opting_out_leaves_the_cluster_as_it_was(
 
     namespaces.label(LEAVING, "enabled")
     namespaces.ready(LEAVING)
-    finished = workflows.submit_three_steps(kubectl, LEAVING)
+    finished = workflows.submit(kubectl, LEAVING, workflows.one_step("finished"))
     workflows.succeeded(api, finished)
     unfinished = workflows.submit(kubectl, LEAVING, workflows.one_step("unfinished", suspended=True))
     assert unfinished["metadata"]["labels"][INSTANCE_ID] == LEAVING

@@ -8,20 +8,20 @@ import pytest
 
 from tests.e2e import simulated, workflows
 from tests.e2e.audit import WATCHED, Audit, code, target, told
-from tests.e2e.install import Installation, cluster_command
-from tests.e2e.local import OPERATOR, Api, Kubectl, condition, eventually
+from tests.e2e.install import Installation
+from tests.e2e.local import FULL, OPERATOR, Api, Kubectl, condition, eventually
 from tests.e2e.namespaces import Namespaces
 
 FLEET = tuple(f"e2e-simulated-{index:02}" for index in range(20))
 QUIET_SECONDS = 20
 """Longer than the operator may put off a write that is due: counts wait up to 15 s, roll-ups 5 s."""
-SETTLED_SECONDS = 60
+SETTLED_SECONDS = 60 if FULL else 30
 
 
 @pytest.fixture(scope="module")
-def fleet(namespaces: Namespaces, kubectl: Kubectl) -> Iterator[tuple[str, ...]]:
+def fleet(simulated_nodes: None, namespaces: Namespaces, kubectl: Kubectl) -> Iterator[tuple[str, ...]]:
     """Have simulated nodes, a policy that rewrites images, and namespaces whose children nobody leads yet."""
-    cluster_command("simulate", "2")
+    del simulated_nodes
     kubectl("apply", "--server-side", "-f", simulated.MIRROR)
     kubectl("apply", "--server-side", "-f", simulated.TEMPLATE)
     try:
@@ -31,9 +31,8 @@ def fleet(namespaces: Namespaces, kubectl: Kubectl) -> Iterator[tuple[str, ...]]
             namespaces.label(name, simulated.LABEL)
         yield FLEET
     finally:
-        namespaces.remove(*FLEET, wait=True)
+        namespaces.remove(*FLEET)
         kubectl("delete", "--ignore-not-found", "-f", simulated.TEMPLATE, "-f", simulated.MIRROR)
-        cluster_command("simulate", "0")
 
 
 @pytest.fixture(scope="module")
