@@ -1,13 +1,14 @@
 """What manifests ask of template sets: those of ControllerTemplates, WorkflowControllers and labelled Namespaces."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from metaoperator import packed, sources
 from metaoperator.configmaps import ConfigMaps
-from metaoperator.core import names, trial
-from metaoperator.core.errors import TemplateError
+from metaoperator.core import names, policy, trial
+from metaoperator.core.errors import PolicyError, TemplateError
 from metaoperator.core.finding import Finding, Severity
 from metaoperator.core.model import Namespace
 from metaoperator.core.shard import Policy
@@ -58,6 +59,7 @@ class Declared:
         spec = _mapping(document.body.get("spec"))
         directory = _mapping(spec.get("source")).get("directory")
         about = f"ControllerTemplate/{name}"
+        self._rollout(document, spec, about)
         if "configMap" in _mapping(spec.get("source")):
             directory = self._unpacked(document, name, about)
             if directory is None:
@@ -115,6 +117,14 @@ class Declared:
             return None
         self._unpacked_sets.append(about)
         return about
+
+    def _rollout(self, document: Document, spec: Mapping[str, Any], about: str) -> None:
+        try:
+            policy.Policy.read(spec)
+        except PolicyError as exc:
+            for problem in exc.problems:
+                steps = re.findall(r"[^.\[\]]+", problem.where)
+                self._tell(document.place.below(*steps), problem.what, problem.cure, about)
 
     def _namespace(self, document: Document) -> None:
         meta = document.body["metadata"]

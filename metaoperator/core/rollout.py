@@ -147,6 +147,9 @@ def _phase(look: Look, *, stable: bool) -> tuple[Phase, Note]:
         return _under_way(look)
     if stable or target.proved:
         return Phase.DONE, Note(reason=Reason.SETTLED, message=f"all namespaces have {to}")
+    if all(row.complete for row in look.rows):
+        message = f"all namespaces have {to}, and none of them has proved that it works"
+        return Phase.DONE, Note(reason=Reason.SETTLED, message=message)
     message = f"all namespaces have {to}, and have yet to prove themselves"
     return Phase.PROGRESSING, Note(reason=Reason.ROLLING_OUT, message=message)
 

@@ -86,8 +86,8 @@ def choose(source: str | None, sets: Sequence[SetHead], policy: Policy, *, now: 
         resumed = policy.resumed(now)
         forgiven = resumed is not None and resumed >= head.failed
         failed = None if forgiven else Note(reason=Reason.ROLLOUT_FAILED, message=f"{chosen} failed: {head.why}")
-    if failed is not None and policy.on_failure is OnFailure.ROLLBACK and last not in {None, chosen}:
-        since = known[last].since if last is not None else None
+    if failed is not None and policy.on_failure is OnFailure.ROLLBACK and last is not None:
+        since = known[last].since  # it is another one: what failed is not among those that are stable
         return Target(set_revision=last, why=Why.ROLLBACK, stable=stable, last_stable=last, since=since, failed=failed)
     return Target(
         set_revision=chosen,

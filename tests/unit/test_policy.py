@@ -1,10 +1,14 @@
 """`spec.rollout`: what it means, and that all that is wrong with it is told."""
 
+import re
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
 import pytest
 
+from metaoperator.core import strictyaml, values
 from metaoperator.core.errors import PolicyError
 from metaoperator.core.policy import Approval, OnFailure, Policy, Workflows
 from metaoperator.core.waves import Expression, Operator, Selector, Share, Wave
@@ -22,41 +26,43 @@ def test_without_any_the_defaults_hold() -> None:
     assert (str(policy.deletion_limit), policy.history_limit) == ("10%", 10)
 
 
+WHOLE: dict[str, Any] = {
+    "rollout": {
+        "waves": [
+            {
+                "name": "canary",
+                "selector": {
+                    "matchLabels": {"tier": "canary"},
+                    "matchExpressions": [{"key": "zone", "operator": "NotIn", "values": ["a"]}],
+                },
+                "maxUnavailable": 1,
+                "soakSeconds": 0,
+                "approval": True,
+            },
+            {"name": "early", "percent": 10},
+        ],
+        "maxUnavailable": "20%",
+        "soakSeconds": 30,
+        "progressDeadlineSeconds": 300,
+        "failureThreshold": "5%",
+        "onFailure": "Rollback",
+        "windows": [{"cron": "0 22 * * 1-5", "duration": "6h", "timeZone": "Europe/Berlin"}],
+        "workflows": "Wait",
+        "workflowsTimeoutSeconds": 60,
+        "paused": True,
+        "revision": "0123456789",
+        "approvals": [{"revision": "0123456789", "wave": "canary", "at": "2026-11-30T10:00:00+01:00"}],
+        "resumedAt": "2026-11-30T10:00:00Z",
+    },
+    "deletionLimit": 3,
+    "revisionHistoryLimit": 5,
+}
+
+
 def test_all_of_it_is_read() -> None:
     """As the CRD has it."""
-    spec = {
-        "rollout": {
-            "waves": [
-                {
-                    "name": "canary",
-                    "selector": {
-                        "matchLabels": {"tier": "canary"},
-                        "matchExpressions": [{"key": "zone", "operator": "NotIn", "values": ["a"]}],
-                    },
-                    "maxUnavailable": 1,
-                    "soakSeconds": 0,
-                    "approval": True,
-                },
-                {"name": "early", "percent": 10},
-            ],
-            "maxUnavailable": "20%",
-            "soakSeconds": 30,
-            "progressDeadlineSeconds": 300,
-            "failureThreshold": "5%",
-            "onFailure": "Rollback",
-            "windows": [{"cron": "0 22 * * 1-5", "duration": "6h", "timeZone": "Europe/Berlin"}],
-            "workflows": "Wait",
-            "workflowsTimeoutSeconds": 60,
-            "paused": True,
-            "revision": "0123456789",
-            "approvals": [{"revision": "0123456789", "wave": "canary", "at": "2026-11-30T10:00:00+01:00"}],
-            "resumedAt": "2026-11-30T10:00:00Z",
-        },
-        "deletionLimit": 3,
-        "revisionHistoryLimit": 5,
-    }
     expression = Expression(key="zone", operator=Operator.NOT_IN, values=frozenset({"a"}))
-    assert Policy.read(spec) == Policy(
+    assert Policy.read(WHOLE) == Policy(
         waves=(
             Wave(
                 name="canary",
@@ -82,6 +88,41 @@ def test_all_of_it_is_read() -> None:
         deletion_limit=Share(amount=3),
         history_limit=5,
     )
+
+
+def as_json_schema(schema: Any) -> Any:
+    """Read a schema of a CRD as the API server does with kubectl's strict validation: unknown fields are refused."""
+    if isinstance(schema, list):
+        return [as_json_schema(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    read = {key: as_json_schema(value) for key, value in schema.items() if key != "format"}
+    if schema.get("x-kubernetes-int-or-string"):
+        read["type"] = ["integer", "string"]
+    if "properties" in schema and isinstance(schema.get("type"), str):
+        read["additionalProperties"] = False
+    return read
+
+
+def crd() -> jsonschema_rs.Validator:
+    """Compile what the CRD says of the fields that are read here."""
+    path = Path(__file__).parents[2] / "manifests" / "fleet" / "crds" / "controllertemplates.yaml"
+    whole = strictyaml.load(path.read_text())["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    fields = whole["properties"]["spec"]["properties"]
+    kept = {key: fields[key] for key in ("rollout", "deletionLimit", "revisionHistoryLimit")}
+    return values.validator(as_json_schema({"type": "object", "properties": kept}))
+
+
+CRD = crd()
+KNOWN_HERE_ALONE = re.compile(
+    # Rules of CEL, and list keys, of which JSON Schema knows nothing; and what no API server knows.
+    r"two waves|last wave|either|belong to|need some|must be a moment|^hour$|Europe/Berlin|at most 31 days"
+)
+
+
+def test_the_crd_has_the_same_fields_and_takes_what_is_read() -> None:
+    """A field that only one of them knows would be dropped, or ignored, without a word."""
+    assert [each.message for each in CRD.iter_errors(WHOLE)] == []
 
 
 def waves(*found: Any) -> dict[str, Any]:
@@ -162,6 +203,7 @@ def test_what_cannot_be_followed_is_told_with_its_path(rollout: Any, path: str, 
     """Whatever it is: the API server refuses most of it, and `validate` has no API server."""
     with pytest.raises(PolicyError) as caught:
         Policy.read({"rollout": rollout})
+    assert KNOWN_HERE_ALONE.search(what) or not CRD.is_valid({"rollout": rollout}), "the API server would take it"
     found = [each for each in caught.value.problems if what in str(each)]
     assert [each.where for each in found] == [".".join(filter(None, ("spec.rollout", path)))]
 

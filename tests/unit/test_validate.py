@@ -412,6 +412,21 @@ MANIFESTS: dict[str, tuple[str, list[str]]] = {
     ),
     "a label that is no text": (labelled("true"), ["6: error: Namespace/team-a metadata.labels."]),
     "a system namespace": (labelled("enabled", "kube-system"), ["6: error: Namespace/kube-system metadata.labels."]),
+    "a rollout that cannot be followed": (
+        manifest(
+            "ControllerTemplate",
+            SOURCE
+            + "  rollout:\n    waves:\n      - {name: a, percent: 5}\n      - {name: a, percnt: 5}\n"
+            + "    windows: [{cron: 0 25 * * *, duration: 6h, timeZone: Europe/Berln}]\n",
+        ),
+        [
+            "10: error: ControllerTemplate/default spec.rollout.waves.1: must have either a selector or a percent",
+            "10: error: ControllerTemplate/default spec.rollout.waves.1.name: a is the name of two waves",
+            "10: error: ControllerTemplate/default spec.rollout.waves.1.percnt: is no field of it",
+            "11: error: ControllerTemplate/default spec.rollout.windows.0.cron: is no cron expression",
+            "11: error: ControllerTemplate/default spec.rollout.windows.0.timeZone: is no time zone",
+        ],
+    ),
     "an unknown ControllerTemplate": (labelled("gold"), ["6: note: Namespace/team-a metadata.labels."]),
     "no name": ("apiVersion: metaoperator.dev/v1alpha1\nkind: ControllerTemplate\n", ["1: error: metadata: "]),
     "nothing at all": (
