@@ -1,22 +1,13 @@
 """The API server and what it has to serve: its version, admission policies, Argo's kinds."""
 
-from typing import Any, Final
+from typing import Final
 
 from metaoperator.cluster import Cluster
+from metaoperator.core import definitions
 from metaoperator.core.errors import Forbidden, RetryableError
-from metaoperator.core.model import CRD, Kind, Manifest, Ref
+from metaoperator.core.model import CRD, Kind, Ref
 from metaoperator.preflight.rows import Result, Row
 
-ARGO: Final = (
-    "clusterworkflowtemplates",
-    "cronworkflows",
-    "workflowartifactgctasks",
-    "workfloweventbindings",
-    "workflows",
-    "workflowtaskresults",
-    "workflowtasksets",
-    "workflowtemplates",
-)
 _POLICIES: Final = "admissionregistration.k8s.io"
 _INSTALL: Final = (
     'kubectl apply --server-side -k "https://github.com/argoproj/argo-workflows/manifests/base/crds/full?ref={version}"'
@@ -65,7 +56,7 @@ async def argo_kinds(cluster: Cluster, wanted_version: str) -> list[Row]:
     """Look at Argo's CRDs: all there, established, serving, and whether they check what is in a Workflow."""
     check, cure = "Argo CRDs", _INSTALL.format(version=wanted_version)
     try:
-        found = {name: await cluster.get(Ref(CRD, "", f"{name}.argoproj.io")) for name in ARGO}
+        found = {name: await cluster.get(Ref(CRD, "", definitions.named(name))) for name in definitions.ARGO}
     except Forbidden:
         # Whoever may not read definitions can still see what is served.
         served = await cluster.serves(Kind("argoproj.io/v1alpha1", "Workflow"))
@@ -75,36 +66,22 @@ async def argo_kinds(cluster: Cluster, wanted_version: str) -> list[Row]:
     if missing:
         what = f"not there: {', '.join(missing)}"
         return [Row(check=check, result=Result.MISSING, what=what, cure=cure)]
-    idle = [name for name, crd in found.items() if crd is not None and not _established(crd)]
+    idle = [name for name, crd in found.items() if crd is not None and not definitions.established(crd)]
     if idle:
         what = f"not established: {', '.join(idle)}"
         return [
             Row(check=check, result=Result.MISSING, what=what, cure=f"wait, or look: kubectl describe crd {idle[0]}")
         ]
-    unserved = [name for name, crd in found.items() if crd is not None and "v1alpha1" not in _served(crd)]
+    unserved = [
+        name for name, crd in found.items() if crd is not None and definitions.VERSION not in definitions.served(crd)
+    ]
     if unserved:
         return [Row(check=check, result=Result.MISSING, what=f"v1alpha1 not served: {', '.join(unserved)}", cure=cure)]
     workflows = found["workflows"]
     assert workflows is not None
-    full = "full" if _is_full(workflows) else "minimal"
-    what = f"all {len(ARGO)} there, {full} (workflows), serving v1alpha1"
+    full = "full" if definitions.is_full(workflows) else "minimal"
+    what = f"all {len(definitions.ARGO)} there, {full} (workflows), serving v1alpha1"
     if full == "full" and wanted_version.startswith("v3."):
         old = f"{what}: full definitions of v4 cut fields off that only v3 knows"
         return [Row(check=check, result=Result.WARNING, what=old, cure="install the minimal ones while v3 is in use")]
     return [Row(check=check, result=Result.OK, what=what)]
-
-
-def _established(crd: Manifest) -> bool:
-    conditions = (crd.get("status") or {}).get("conditions") or ()
-    return any(each.get("type") == "Established" and each.get("status") == "True" for each in conditions)
-
-
-def _served(crd: Manifest) -> list[str]:
-    return [each["name"] for each in crd["spec"]["versions"] if each.get("served")]
-
-
-def _is_full(crd: Manifest) -> bool:
-    """Tell whether the schema knows the fields of a spec; a minimal one keeps whatever it gets."""
-    schema: Any = crd["spec"]["versions"][0].get("schema") or {}
-    properties = (schema.get("openAPIV3Schema") or {}).get("properties") or {}
-    return bool((properties.get("spec") or {}).get("properties"))

@@ -9,10 +9,10 @@ import pytest
 from metaoperator import bundle, sources
 from metaoperator.commands import preflight
 from metaoperator.core import names
+from metaoperator.core.definitions import ARGO
 from metaoperator.core.errors import RetryableError
 from metaoperator.core.model import NAMESPACE, Ref
 from metaoperator.preflight.rows import Result, Row, worst_first
-from metaoperator.preflight.server import ARGO
 from metaoperator.pretence import Assumed
 from metaoperator.rehearsal import Rehearsal
 from metaoperator.settings import Settings
@@ -582,3 +582,22 @@ async def test_templates_that_would_give_another_id_are_told(whole: World) -> No
         f"WorkflowTemplate/team-a/asked has {names.INSTANCE_ID_LABEL} in spec.workflowMetadata.labelsFrom",
         f"CronWorkflow/team-b/nightly has {names.INSTANCE_ID_LABEL} in {', '.join(twice)}",
     ]
+
+
+async def test_a_move_to_another_version_is_held_to_the_table(whole: World) -> None:
+    """From what each child is, to what its ControllerTemplate asks for: what refuses it is missing."""
+    whole.make("WorkflowController", "team-a", "workflow-controller", api=names.API_VERSION, spec={})
+    where = ("WorkflowController", "team-a", "workflow-controller")
+    for version, expected in (
+        ("v4.1.2", {}),
+        ("v4.1.1", {}),
+        ("v3.7.1", {Result.MISSING: "refuse: the cluster has full definitions", Result.OK: "remark: v3.7.1 to v4.1.2"}),
+    ):
+        whole.server.patch(*where, {"status": {"template": "default", "version": version}}, sub="status")
+        rows = [row for row in await look(whole) if row.check == "Argo version"]
+        assert {row.result for row in rows} == set(expected)
+        for result, start in expected.items():
+            first = next(row for row in rows if row.result is result)
+            assert first.what.startswith(start)
+            assert first.what.endswith(" [1 namespace: team-a]")
+            assert first.cure
