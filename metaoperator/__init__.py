@@ -18,6 +18,7 @@ The map, top to bottom; imports point down and `make arch` checks it:
 `probes`           /healthz, /readyz, /metrics
 `worker`           drains the queue; one namespace's failure stays its own
 `preflight`        what a cluster lacks before the first label: one module per question
+`outlook`          the same for a whole fleet, equal changes told once: `diff --fleet`
 `preview`          the operator's next pass over a namespace, rehearsed: `diff`
 `pretence`         what a preview pretends to stand in the cluster
 `reconcile`        gather, decide, act for one name
@@ -40,6 +41,7 @@ The map, top to bottom; imports point down and `make arch` checks it:
 `fleet`            what we watch of the children
 `catalogue`        the template set of each ControllerTemplate, and news of it
 `parcels`          sets in ConfigMaps of the operator's namespace
+`skew`             what the cluster says of moves to another version of Argo
 `surroundings`     what around a child decides whether it may be installed
 `foreigners`       workflow-controllers that are not ours
 `stamping`         whether new Workflows get their instance ID

@@ -26,7 +26,7 @@ from metaoperator.core.rules import Right
 from metaoperator.gate import Gate, shut
 
 _METADATA: Final = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,application/json"
-_PAGE: Final = 500
+PAGE: Final = 500
 PAGE_BYTES: Final = 16 * 2**20
 """A page that is larger is asked for again with fewer objects: anybody's may be 1.5 MB each, and are read for all."""
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1"
@@ -192,7 +192,7 @@ class Cluster:
         """Name the resource of a kind, as permissions do."""
         return (await self._resource(kind)).plural
 
-    async def list_pages(self, selection: Selection, *, limit: int = _PAGE) -> AsyncIterator[Manifest]:
+    async def list_pages(self, selection: Selection, *, limit: int = PAGE) -> AsyncIterator[Manifest]:
         """List page by page; each page is the List as sent. `Expired` when paging took too long."""
         path = await self._collection(selection)
         accept = _METADATA.format("List") if selection.metadata_only else "application/json"

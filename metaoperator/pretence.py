@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -19,9 +19,14 @@ from metaoperator.shelves import Shelves
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assumed:
-    """What a person asks about, other than what stands in the cluster; `None` leaves it as it stands there."""
+    """What a person asks about, other than what stands in the cluster; `None` leaves it as it stands there.
+
+    `templates` are ControllerTemplates by name, `sets` the template sets of others by theirs.
+    """
 
     programs: Mapping[str, Program | TemplateError]
+    templates: Mapping[str, Manifest] = field(default_factory=dict)
+    sets: Mapping[str, str] = field(default_factory=dict)
     fleet_values: Mapping[str, Any] | None = None
     values: Mapping[str, Any] | None = None
     adopt: bool = False
@@ -78,10 +83,19 @@ async def _template(cluster: Rehearsal, name: str, assumed: Assumed) -> tuple[Ma
     ref = Ref(CONTROLLER_TEMPLATE, "", name)
     notes: list[str] = []
     live = await _found(cluster, ref)
-    if live is None and name == names.DEFAULT_TEMPLATE:
+    if name in assumed.templates:
+        spec = assumed.templates[name]["spec"]
+        live = _object(ref, spec) if live is None else {**live, "spec": spec}
+        cluster.pretend(live)
+        notes.append(f"ControllerTemplate {name} is taken from a file")
+    elif live is None and name == names.DEFAULT_TEMPLATE:
         live = _object(ref, {"source": {"directory": sources.DEFAULT_SET}})
         cluster.pretend(live)
         notes.append(f"there is no ControllerTemplate {name} yet: the shipped one is assumed")
+    if live is not None and name in assumed.sets:
+        live = {**live, "spec": {**live["spec"], "source": {"directory": assumed.sets[name]}}}
+        cluster.pretend(live)
+        notes.append(f"the set of ControllerTemplate {name} is {assumed.sets[name]}, for --set")
     if live is not None and assumed.fleet_values is not None:
         cluster.pretend({**live, "spec": {**live["spec"], "values": assumed.fleet_values}})
         notes.append(f"the values of ControllerTemplate {name} are those of --fleet-values")

@@ -13,8 +13,8 @@ from weakref import WeakKeyDictionary
 from metaoperator import pretence, publish
 from metaoperator.act import Actor
 from metaoperator.cluster import Selection
-from metaoperator.core import immutable, names, optin, ownership, status
-from metaoperator.core.errors import ConfigError, MetaoperatorError, Rejected, RetryableError
+from metaoperator.core import immutable, names, optin, ownership, plan, status
+from metaoperator.core.errors import ConfigError, Gone, MetaoperatorError, Rejected, RetryableError
 from metaoperator.core.model import NAMESPACE, Kind, Namespace, Ref
 from metaoperator.core.names import Condition, Reason
 from metaoperator.core.outcome import Outcome
@@ -45,23 +45,33 @@ class Change:
     """What would become of one object.
 
     `what` is created, changed, replaced, adopted, pruned or unchanged; or conflict, held, refused or unknown with a
-    reason.
+    reason. `leaves` where it is no longer rendered: it goes, at once or once nothing holds it any more.
     """
 
     ref: Ref
     what: str
     why: str = ""
     write: Write | None = None
+    leaves: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """One namespace: what would become of each object, and what a person should know besides."""
+    """One namespace: what would become of each object, and what a person should know besides.
+
+    `version` is the one that is wanted, `before` the one that its row tells of now. `leaving` where it is not opted in,
+    and what is there drains and goes.
+    """
 
     namespace: str
+    uid: str = ""
+    instance_id: str = ""
+    before: str = ""
+    version: str = ""
     changes: tuple[Change, ...] = ()
     notes: tuple[str, ...] = ()
     stalled: str = ""
+    leaving: bool = False
 
     @property
     def settled(self) -> bool:
@@ -101,14 +111,18 @@ def _change(step: Step, outcome: Outcome) -> Change:
     if outcome.held:
         (held,) = outcome.held
         what = "conflict" if held.reason is Reason.CONFLICT else "held"
-        return Change(ref=step.ref, what=what, why=held.message)
+        return Change(ref=step.ref, what=what, why=held.message, leaves=_leaves(held))
     (done,) = outcome.done
     why = "" if done.verb is Verb.KEEP else done.message.removeprefix(f"{step.ref}: ")
     if done.verb is Verb.REPLACE:
         assert step.manifest is not None
         pods = ", with its pods," if immutable.runs_pods(step.manifest) else ""
         why += f"; it is deleted{pods} and created anew"
-    return Change(ref=step.ref, what=_WORDS.get(done.verb, f"{done.verb}d"), why=why)
+    return Change(ref=step.ref, what=_WORDS.get(done.verb, f"{done.verb}d"), why=why, leaves=_leaves(done))
+
+
+def _leaves(step: Step) -> bool:
+    return step.verb in {Verb.PRUNE, Verb.HOLD} and plan.UNRENDERED in step.message
 
 
 async def served(cluster: Rehearsal) -> list[str]:
@@ -139,14 +153,16 @@ async def each(
     return await asyncio.gather(*map(one, wanted))
 
 
-async def of(cluster: Rehearsal, name: str, assumed: Assumed, settings: Settings) -> Preview:
-    """Rehearse the operator's next pass over one namespace."""
+async def of(
+    cluster: Rehearsal, name: str, assumed: Assumed, settings: Settings, fleet: Fleet | None = None
+) -> Preview:
+    """Rehearse the operator's next pass over one namespace; `fleet` is a look at all of them, if there was one."""
     live = await cluster.get(Ref(NAMESPACE, "", name))
     if live is None:
         raise ConfigError(f"there is no namespace {name}: kubectl create namespace {name}")
     namespace = Namespace.of(live)
     catalogue = await pretence.catalogue(cluster, assumed, own_namespace=settings.namespace)
-    fleet = await _look(cluster, name, catalogue.kinds)
+    fleet = fleet or await look(cluster, catalogue.kinds, name)
     ours = any(ownership.is_ours(each, namespace.uid) for each in fleet.observe(name, None).objects.values())
     notes = await pretence.set_up(cluster, live, assumed, ours=ours, own_namespace=settings.namespace)
     if fleet.workflows.refused:
@@ -169,9 +185,16 @@ async def of(cluster: Rehearsal, name: str, assumed: Assumed, settings: Settings
         if not actor.noted:
             raise
         notes.append(str(exc))
-    told = cluster.statuses.get(publish.wfc_ref(name), {})
+    published = await _published(cluster, name)
+    # What the status says already is not told again.
+    told = cluster.statuses.get(publish.wfc_ref(name), published)
     return Preview(
         namespace=name,
+        uid=namespace.uid,
+        instance_id=told.get("instanceID") or "",
+        before=str(published.get("version") or ""),
+        version=told.get("version") or "",
+        leaving=_opted_out(namespace, settings) and ours,
         changes=tuple(_changes(actor.noted, cluster.writes, name)),
         notes=(*notes, *_under_way(told)),
         stalled=_stalled(namespace, told, settings),
@@ -200,7 +223,22 @@ async def _around(cluster: Rehearsal) -> Surroundings:
 _LOOKED: Final[WeakKeyDictionary[Rehearsal, asyncio.Future[Surroundings]]] = WeakKeyDictionary()
 
 
-async def _look(cluster: Rehearsal, name: str, kinds: frozenset[Kind]) -> Fleet:
+async def _published(cluster: Rehearsal, name: str) -> Mapping[str, Any]:
+    """Read the status of a row as it stands in the cluster."""
+    try:
+        row = await cluster.really(publish.wfc_ref(name))
+    except Gone:
+        return {}
+    return (row or {}).get("status") or {}
+
+
+def _opted_out(namespace: Namespace, settings: Settings) -> bool:
+    stage = optin.stage(namespace, own_namespace=settings.namespace, denied=settings.deny)
+    return isinstance(stage, optin.OptedOut)
+
+
+async def look(cluster: Rehearsal, kinds: frozenset[Kind], name: str = "", *, kept: bool = False) -> Fleet:
+    """Look at the children of one namespace, or of all; what is `kept` is read once for all that follows."""
     fleet = Fleet(
         cluster,
         kinds,
@@ -209,6 +247,8 @@ async def _look(cluster: Rehearsal, name: str, kinds: frozenset[Kind]) -> Fleet:
         around=await _around(cluster),
         namespace=name,
     )
+    if kept:
+        cluster.keep(each.selection for each in fleet.objects.values())
     await fleet.read_once()
     if refused := [each.refused for each in fleet.objects.values() if each.refused]:
         raise Rejected("; ".join(sorted(refused)))

@@ -4,14 +4,15 @@ Whatever acts on a `Cluster` acts on this one alike. The API server is asked by 
 where the asking person lacks the right, the answer is composed by value, and that is told.
 """
 
-from collections.abc import Mapping
+import json
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from metaoperator.cluster import Cluster
+from metaoperator.cluster import PAGE, Cluster, Selection
 from metaoperator.core import immutable, names, overlay
 from metaoperator.core.errors import Conflict, Forbidden, Gone, MetaoperatorError
-from metaoperator.core.model import Manifest, Ref
+from metaoperator.core.model import NAMESPACE, Kind, Manifest, Ref
 from metaoperator.core.rules import Right
 from metaoperator.gate import Gate
 
@@ -35,6 +36,9 @@ class Rehearsal(Cluster):
         self._by_value: set[Ref] = set()
         self._deleted: set[Ref] = set()
         self._taken: set[Ref] = set()
+        self._kept: frozenset[Selection] = frozenset()
+        self._listed: dict[str, dict[Ref, str]] = {}
+        self._whole: set[Kind] = set()
         self.writes: dict[Ref, Write] = {}
         self.statuses: dict[Ref, Mapping[str, Any]] = {}
 
@@ -45,11 +49,39 @@ class Rehearsal(Cluster):
 
     async def get(self, ref: Ref) -> Manifest | None:
         """Read one object, with all that was rehearsed on it."""
-        return self._stage[ref] if ref in self._stage else await super().get(ref)
+        return self._stage[ref] if ref in self._stage else await self.really(ref)
 
     async def really(self, ref: Ref) -> Manifest | None:
-        """Read one object as it stands in the cluster, whatever is pretended."""
-        return await super().get(ref)
+        """Read one object as it stands in the cluster, or stood when it was listed, whatever is pretended."""
+        if (text := self._listed.get(_place(ref), {}).get(ref)) is not None:
+            return json.loads(text)  # type: ignore[no-any-return]
+        return None if ref.kind in self._whole else await super().get(ref)
+
+    def keep(self, selections: Iterable[Selection]) -> None:
+        """Remember, as compact text, what lists of these selections bring from now on: nobody asks for it again."""
+        self._kept |= frozenset(selections)
+
+    async def list_pages(self, selection: Selection, *, limit: int = PAGE) -> AsyncIterator[Manifest]:
+        """List as any cluster does. Of a kind of which all was listed, what was not there is not there."""
+        kept, kind = selection in self._kept, selection.kind
+        async for page in super().list_pages(selection, limit=limit):
+            for item in page["items"] if kept else ():
+                live = {**item, "apiVersion": kind.api_version, "kind": kind.kind}
+                text = json.dumps(live, separators=(",", ":"), ensure_ascii=False)
+                self._listed.setdefault(_place(Ref.of(live)), {})[Ref.of(live)] = text
+            yield page
+        if kept and selection == Selection(kind=kind):
+            self._whole.add(kind)
+
+    def leave(self, namespace: str) -> None:
+        """Forget all that was rehearsed, pretended and listed of one namespace: it is done with."""
+        self._listed.pop(namespace, None)
+        places: tuple[dict[Ref, Any], ...] = (self._stage, self.writes, self.statuses)
+        for place in places:
+            for ref in [ref for ref in place if _place(ref) == namespace]:
+                del place[ref]
+        for several in (self._by_value, self._deleted, self._taken):
+            several.difference_update([ref for ref in several if _place(ref) == namespace])
 
     async def apply(
         self, manifest: Manifest, *, force: bool, dry_run: bool = False, subresource: str = ""
@@ -160,6 +192,11 @@ class Rehearsal(Cluster):
         return await super()._write(
             method, path, query, body, content_type, accept=accept, fenced=fenced and not rehearsed
         )
+
+
+def _place(ref: Ref) -> str:
+    """Name the namespace that an object is of: a Namespace is of itself."""
+    return ref.name if ref.kind == NAMESPACE else ref.namespace
 
 
 def _version(live: Manifest) -> str:

@@ -6,9 +6,10 @@ from typing import Any, Final
 
 import click
 
-from metaoperator import sources
-from metaoperator.core import names, optin
-from metaoperator.core.errors import ConfigError
+from metaoperator import inputs, sources
+from metaoperator.core import names, optin, paths
+from metaoperator.core.errors import ConfigError, Problem, TemplateError
+from metaoperator.core.model import CONTROLLER_TEMPLATE, Kind, Manifest
 from metaoperator.core.render import Program
 
 
@@ -72,9 +73,36 @@ def program(set_name: str, templates: Sequence[Path]) -> Program:
     return found
 
 
-def pairs(labels: Sequence[str]) -> dict[str, str]:
-    """Read `--label KEY=VALUE`; the value may hold more `=`, and be empty."""
-    split = [label.partition("=") for label in labels]
-    if wrong := [label for label, (key, sign, _) in zip(labels, split, strict=True) if not (key and sign)]:
-        raise ConfigError(f"--label wants KEY=VALUE, not {wrong[0]}")
+def controller_templates(files: Sequence[Path]) -> dict[str, Manifest]:
+    """Read the ControllerTemplates of manifests; `TemplateError` for a file with none, or for one without a source."""
+    found: dict[str, Manifest] = {}
+    problems: list[Problem] = []
+    for file in files:
+        read = inputs.read([file])
+        problems += [Problem(where=each.file, line=each.line, what=each.what, cure=each.cure) for each in read.findings]
+        mine = [each for each in read.documents if _kind(each.body) == CONTROLLER_TEMPLATE]
+        if not mine and not read.findings:
+            problems.append(Problem(where=str(file), what="holds no ControllerTemplate", cure="name its manifest"))
+        for each in mine:
+            name = paths.mapping(each.body, "metadata").get("name")
+            if isinstance(name, str) and isinstance(paths.mapping(each.body, "spec", "source").get("directory"), str):
+                found[name] = each.body
+                continue
+            what = f"ControllerTemplate {name or 'without a name'} has no spec.source.directory"
+            cure = "for another source: leave the file out, and say with --set which set it stands for"
+            problems.append(Problem(where=str(file), line=each.place.line, what=what, cure=cure))
+    if problems:
+        raise TemplateError(problems)
+    return found
+
+
+def _kind(body: Manifest) -> Kind:
+    return Kind(str(body["apiVersion"]), str(body["kind"]))
+
+
+def pairs(given: Sequence[str], option: str = "--label", shape: str = "KEY=VALUE") -> dict[str, str]:
+    """Read `--label KEY=VALUE`, or another option like it; the value may hold more `=`, and be empty."""
+    split = [each.partition("=") for each in given]
+    if wrong := [each for each, (key, sign, _) in zip(given, split, strict=True) if not (key and sign)]:
+        raise ConfigError(f"{option} wants {shape}, not {wrong[0]}")
     return {key: value for key, _, value in split}

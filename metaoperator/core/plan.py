@@ -14,6 +14,7 @@ from metaoperator.core.model import DEPLOYMENT, ROLE_BINDING, Manifest, Ref
 from metaoperator.core.names import Reason
 from metaoperator.core.ownership import is_ours, rendered_digest
 
+UNRENDERED: Final = "no longer rendered"
 _CHILD: Final = re.compile(rf"{names.WORKFLOW_CONTROLLER}(-[0-9]+)?")
 
 
@@ -89,15 +90,15 @@ def build(
         if "deletionTimestamp" in live["metadata"]:
             continue
         if workloads and work:
-            waiting = f"{ref}: no longer rendered, and kept until the unfinished Workflows have ended"
+            waiting = f"{ref}: {UNRENDERED}, and kept until the unfinished Workflows have ended"
             steps.append(Step(verb=Verb.HOLD, ref=ref, reason=Reason.DRAINING, message=waiting))
         elif workloads and not is_child(ref):
             # Losing its ConfigMap or its permissions is fatal for a child: they outlive its pods.
-            waiting = f"{ref}: no longer rendered, and kept until {', '.join(workloads)} is gone"
+            waiting = f"{ref}: {UNRENDERED}, and kept until {', '.join(workloads)} is gone"
             steps.append(Step(verb=Verb.HOLD, ref=ref, reason=Reason.REMOVING, message=waiting))
         else:
             uid = live["metadata"]["uid"]
-            steps.append(Step(verb=Verb.PRUNE, ref=ref, reason=Reason.PRUNED, message="no longer rendered", uid=uid))
+            steps.append(Step(verb=Verb.PRUNE, ref=ref, reason=Reason.PRUNED, message=UNRENDERED, uid=uid))
     return tuple(steps)
 
 

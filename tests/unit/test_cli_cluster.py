@@ -3,6 +3,7 @@
 import asyncio
 import json
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -335,6 +336,86 @@ def test_a_namespace_on_the_deny_list_is_refused_here_too(run: Run, served: Serv
     ran = run(command, "team-a", "--deny", "team-a")
     assert ran.code == 1
     assert "NamespaceRefused: namespace team-a is on the operator's deny-list, and is never served" in ran.out
+
+
+def test_a_diff_of_a_fleet_is_a_preview_not_a_no(run: Run, served: Served) -> None:
+    """Exit code 0 although everything changes; with --exit-code it answers as `diff` does."""
+    for name in ("team-a", "team-b"):
+        served.namespace(name, **{names.OPT_IN_LABEL: "enabled"})
+    ran = run("diff", "--fleet")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.splitlines()[:2] == [
+        "namespaces                        2",
+        "change                            2",
+    ]
+    assert "# 2 namespaces: team-a, team-b\n" in ran.out
+    assert "+++ MERGED/apps.v1.Deployment.<namespace>.workflow-controller\n" in ran.out
+    assert run("diff", "--fleet", "--exit-code").code == 1
+    shown = json.loads(run("diff", "--fleet", "-o", "json").out)
+    assert [group["namespaces"] for group in shown["groups"]] == [["team-a", "team-b"]]
+    assert run("diff", "--fleet", "-o", "markdown").out.startswith("### Preview of the fleet\n")
+
+
+def test_what_parts_of_the_operator_log_is_no_output(served: Served) -> None:
+    """Most clusters have no PodMonitor: that is a line in the operator's log, and none on anybody's terminal."""
+    served.namespace("team-a", **{names.OPT_IN_LABEL: "enabled"})
+    for command in (["diff", "--fleet"], ["diff", "team-a"]):
+        whole = [sys.executable, "-m", "metaoperator", *command, "--kubeconfig", served.kubeconfig]
+        assert subprocess.run(whole, capture_output=True, text=True, check=False).stderr == ""
+
+
+def test_a_fleet_of_nobody_is_settled(run: Run, served: Served) -> None:
+    """No namespace, nothing to change, and nothing amiss."""
+    served.namespace("team-a")
+    ran = run("diff", "--fleet", "--exit-code")
+    assert (ran.code, ran.err) == (0, "")
+    assert "namespaces                        0\n" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ([], "name the namespaces to look at, or give --all or --fleet: one of the three"),
+        (["--all", "--fleet"], "name the namespaces to look at, or give --all or --fleet: one of the three"),
+        (["team-a", "--fleet"], "name the namespaces to look at, or give --all or --fleet: one of the three"),
+        (["--fleet", "--adopt"], "--adopt is for namespaces that are named, and --fleet looks at all of them"),
+        (["--fleet", "-o", "diff"], "-o diff goes without --fleet"),
+        (["--all", "-o", "markdown"], "-o markdown goes with --fleet"),
+        (
+            ["--all", "--exit-code"],
+            "--exit-code goes with --fleet: without it diff answers with its exit code in any case",
+        ),
+        (["--fleet", "--set", "gold"], "--set wants TEMPLATE=SET, not gold"),
+    ],
+)
+def test_options_that_do_not_go_together_are_a_wrong_call(
+    run: Run, served: Served, options: list[str], sentence: str
+) -> None:
+    """Exit code 2, before anything is asked."""
+    assert run("diff", *options) == Ran(2, "", f"error: {sentence}\n")
+
+
+def test_a_controller_template_is_taken_from_its_manifest(run: Run, served: Served, tmp_path: Path) -> None:
+    """As it stands in git; a file that holds none, or one of another source, is a fault of that file."""
+    served.namespace("team-a", **{names.OPT_IN_LABEL: "gold"})
+    file = tmp_path / "gold.yaml"
+    body = {
+        "apiVersion": names.API_VERSION,
+        "kind": "ControllerTemplate",
+        "metadata": {"name": "gold"},
+        "spec": {"source": {"directory": "workflow-controller"}, "values": {"log": {"level": "debug"}}},
+    }
+    file.write_text(json.dumps(body))
+    ran = run("diff", "--fleet", "--controller-template", str(file))
+    assert (ran.code, ran.err) == (0, "")
+    assert "# ControllerTemplate gold is taken from a file\n" in ran.out
+    assert "+        - --loglevel=debug\n" in ran.out
+    file.write_text(json.dumps({**body, "spec": {"source": {"configMap": "gold"}}}))
+    ran = run("diff", "--fleet", "--controller-template", str(file))
+    assert (ran.code, ran.out) == (1, "")
+    assert "ControllerTemplate gold has no spec.source.directory" in ran.err
+    file.write_text("a: 1\n")
+    assert "holds no ControllerTemplate" in run("diff", "--fleet", "--controller-template", str(file)).err
 
 
 def test_a_preflight_is_a_table_with_the_worst_first(run: Run, served: Served) -> None:

@@ -24,6 +24,7 @@ WITH_CLUSTER = (
     ["env", "team-a"],
     ["diff", "team-a"],
     ["diff", "--all"],
+    ["diff", "--fleet"],
     ["preflight", "team-a"],
     ["explain", "workflow", "team-a/w"],
 )
@@ -33,6 +34,7 @@ WITH_VALUES = (
     ["render", "team-a", "--fleet-values"],
     ["diff", "team-a", "--values"],
     ["diff", "team-a", "--fleet-values"],
+    ["diff", "--fleet", "--fleet-values"],
     ["validate", "--values"],
     ["validate", "--fleet-values"],
     ["preflight", "--fleet-values"],
