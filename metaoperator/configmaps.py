@@ -31,8 +31,12 @@ class ConfigMaps:
         meta = document.body.get("metadata")
         if not isinstance(meta, Mapping) or not isinstance(meta.get("name"), str):
             return
-        if meta["name"] not in self._written or meta.get("namespace") == names.OPERATOR_NAMESPACE:
-            self._written[meta["name"]] = document
+        before = self._written.get(meta["name"])
+        if before is None or meta.get("namespace") in {
+            names.OPERATOR_NAMESPACE,
+            before.body["metadata"].get("namespace"),
+        }:
+            self._written[meta["name"]] = document  # of equals the last one, as whoever applies them
 
     def _read_generators(self, kustomization: Document) -> None:
         generators = kustomization.body.get("configMapGenerator")

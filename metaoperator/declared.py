@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from metaoperator import packed, sources
 from metaoperator.configmaps import ConfigMaps
@@ -15,6 +15,8 @@ from metaoperator.core.shard import Policy
 from metaoperator.core.trial import Layers
 from metaoperator.inputs import Document, Place
 from metaoperator.validation import Case, Judge
+
+_OURS: Final = frozenset({"ConfigMap", "ControllerTemplate", "Namespace", "WorkflowController"})
 
 
 @dataclass(slots=True)
@@ -33,6 +35,7 @@ class Declared:
         """Read all of them; whatever is of other kinds is passed by."""
         self._configmaps.read(documents)
         ours = [each for each in documents if self._named(each)]
+        self._tell_twins(ours)
         for kind, reads in (
             (f"{names.API_VERSION} ControllerTemplate", self._template),
             ("v1 Namespace", self._namespace),
@@ -41,6 +44,21 @@ class Declared:
             for each in ours:
                 if f"{each.body['apiVersion']} {each.body['kind']}" == kind:
                     reads(each)
+
+    def _tell_twins(self, documents: Sequence[Document]) -> None:
+        """Tell of an object that one file holds twice: whoever applies it gets the last one, be it empty."""
+        first: dict[tuple[str, ...], Document] = {}
+        for each in documents:
+            kind, meta = str(each.body["kind"]), each.body["metadata"]
+            if kind not in _OURS:
+                continue
+            namespace = str(meta.get("namespace") or "")
+            twin = first.setdefault((str(each.place.file), kind, namespace, meta["name"]), each)
+            if twin is not each:
+                about = "/".join(filter(None, (kind, namespace, meta["name"])))
+                line = twin.place.below("metadata").line
+                what = f"is there twice, first on line {line}: the last one would be applied"
+                self._tell(each.place.below("metadata"), what, "leave one of them", about)
 
     def _named(self, document: Document) -> bool:
         if document.body["apiVersion"] not in {"v1", names.API_VERSION}:

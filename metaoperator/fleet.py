@@ -115,6 +115,7 @@ class Fleet:
         """
         self._ask = ask
         self._opted_in = opted_in
+        self._everyone = everyone
         self._moved: dict[tuple[str, str], float] = {}
         self._stale: set[tuple[str, str]] = set()
         self._work: dict[str, dict[str | None, Counter[bool]]] = {}
@@ -191,7 +192,15 @@ class Fleet:
     async def _watch_further(self) -> None:
         async with asyncio.TaskGroup() as group:
             while True:
-                group.create_task((await self._further.get()).run())
+                each = await self._further.get()
+                group.create_task(each.run())
+                group.create_task(self._tell_synced(each))
+
+    async def _tell_synced(self, further: Informer) -> None:
+        """Ask for a look at everyone once a kind that came later is read: who waits for it hears of nothing else."""
+        await further.wait_synced()
+        for name in self._everyone():
+            self._ask(name, 0.0)
 
     def _informer(self, kind: Kind) -> Informer:
         return Informer(

@@ -182,6 +182,17 @@ async def test_a_set_and_a_kind_that_come_later_are_served(world: World, server:
         await world.until(lambda: server.get("Role", "team-a", "one") is None and word(world) == "good", 60)
 
 
+async def test_a_kind_that_is_read_late_holds_nobody_longer(world: World, server: FakeApiServer) -> None:
+    """Who says KindUnseen meanwhile is looked at again as soon as it is read, not at the next look by itself."""
+    pack(world, "mine-a", SET | ROLES)
+    template(world, "mine", "mine-a")
+    server.faults.slow(5, verb="list", resource="roles")
+    async with world.operator():
+        world.opt_in("team-a", "mine")
+        await world.until(lambda: world.condition("team-a", "Stalled") == ("True", "KindUnseen"))
+        await world.until(lambda: server.get("Role", "team-a", "one") is not None, 40)  # by itself after 60 at least
+
+
 # ---- bad input
 
 
@@ -305,7 +316,7 @@ async def test_configmaps_that_cannot_be_read_hold_everything(world: World, serv
         refused = server.faults.hang(**here)
     else:
         refused = server.faults.answer(403 if fault == "refused" else 500, message="not for you", **here)
-    for number in range(40):
+    for number in range(100):
         world.opt_in(f"t{number}", "mine")
     async with world.operator(workers=2):
         world.opt_in("team-c")

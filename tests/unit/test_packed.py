@@ -98,6 +98,23 @@ def test_configmaps_of_two_versions_are_not_taken(tmp_path: Path, version: tuple
     assert told.startswith(f"{names.SET_VERSION_ANNOTATION}: differs: a 1, b {version[1] or 'none'}")
 
 
+def test_a_bundle_with_one_object_twice_is_refused(run: Run, tmp_path: Path) -> None:
+    """R09: the last one wins where it is applied, and an empty one would take the place of the good one."""
+    source = {"source": {"configMap": {"names": ["mine"]}}}
+    template = {"apiVersion": names.API_VERSION, "kind": "ControllerTemplate", "metadata": {"name": "mine"}}
+    one = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine"}, "data": texts(tmp_path)}
+    bundle = tmp_path / "bundle.yaml"
+    bundle.write_text(yaml.safe_dump_all([template | {"spec": source}, one, {**one, "data": {}}]))
+    ran = run("validate", bundle)
+    assert ran.code == 1
+    assert "ConfigMap/mine metadata: is there twice, first on line" in ran.out
+    assert "ConfigMap/mine: is empty" in ran.out
+    bundle.write_text(yaml.safe_dump_all([template | {"spec": source}, one]))
+    assert run("validate", bundle).code == 0
+    bundle.write_text(yaml.safe_dump_all([template | {"spec": source}, one, template | {"spec": source}]))
+    assert "ControllerTemplate/mine metadata: is there twice" in run("validate", bundle).out
+
+
 # ---- the examples
 
 
