@@ -28,9 +28,11 @@ from metaoperator.gate import Gate
 from metaoperator.mirror import Mirror
 from metaoperator.reconcile import Reconciler
 from metaoperator.recorder import Recorder
+from metaoperator.rolling import Rolling
 from metaoperator.settings import Settings
 from metaoperator.shelves import Shelves
 from metaoperator.sweep import Sweep
+from metaoperator.templates import Templates
 from metaoperator.worker import THROTTLED_SECONDS, Worker
 
 log = logging.getLogger(__name__)
@@ -69,8 +71,27 @@ class Operator:
         recorder = Recorder(self._cluster, instance=self._identity)
         self._sweeper = Worker(self._swept, may_run=self._may_run, width=SWEEPERS, registry=CollectorRegistry())
         self._sweep = Sweep(self._cluster, self._mirror, self._fleet, recorder, self._sweeper.ask)
+        templates = Templates(self._mirror, self._catalogue)
+        self._rolling = Rolling(
+            self._cluster,
+            self._mirror,
+            self._fleet,
+            recorder,
+            templates,
+            settings,
+            ask=self._worker.ask,
+            ask_template=lambda name, delay: self._worker.ask(f"{handlers.TEMPLATE_KEY}{name}", delay),
+        )
         self._reconciler = Reconciler(
-            self._cluster, self._mirror, self._fleet, recorder, self._catalogue, settings, sweep=self._sweep
+            self._cluster,
+            self._mirror,
+            self._fleet,
+            recorder,
+            templates,
+            settings,
+            sweep=self._sweep,
+            rolling=self._rolling,
+            wall_clock=self._rolling.clock,
         )
         REGISTRY.register(probes.StrayWorkflows(self._reconciler.strays.counted, self._sweep.waiting))
         self._elector = Elector(
@@ -97,7 +118,8 @@ class Operator:
                 app = probes.application(healthy=self._unhealthy, ready=self._unready)
                 pages = await probes.serve(app, self._settings.port)
             await self._race(self._own_kinds())
-            runs = (*self._fleet.runs(), *self._catalogue.runs(), *self._sweep.runs(), self._mirror.run())
+            parts = (self._fleet, self._catalogue, self._sweep, self._rolling)
+            runs = [run for each in parts for run in each.runs()] + [self._mirror.run()]
             support += [asyncio.create_task(run) for run in runs]
             # The workers end before the elector does: nothing is under way when the Lease is given back.
             elector = asyncio.create_task(self._elector.run())
@@ -244,11 +266,11 @@ class Operator:
             self._worker.ask(name)
 
     def _may_run(self) -> bool:
-        return self._elector.leading and self._fleet.synced
+        return self._elector.leading and self._fleet.synced and self._rolling.synced
 
     async def _reconcile(self, name: str) -> float | None:
         if name.startswith(handlers.TEMPLATE_KEY):
-            return await self._reconciler.templates.publish(name.removeprefix(handlers.TEMPLATE_KEY))
+            return await self._rolling.rollup.publish(name.removeprefix(handlers.TEMPLATE_KEY))
         return await self._reconciler.namespace(name)
 
     async def _swept(self, name: str) -> float | None:
@@ -256,6 +278,7 @@ class Operator:
 
     def _lead(self) -> None:
         self._sweep.anew()
+        self._rolling.anew()
         self._resyncing = asyncio.create_task(self._resync())
 
     async def _resync(self) -> None:
@@ -275,7 +298,8 @@ class Operator:
         now = asyncio.get_running_loop().time()
         faults = [
             f"nothing heard for {SILENCE_SECONDS:.0f} s: {each.selection}"
-            for each in (*self._fleet.informers, *self._catalogue.informers, *self._sweep.informers)
+            for part in (self._fleet, self._catalogue, self._sweep, self._rolling)
+            for each in part.informers
             if each.synced and now - each.heard_at > SILENCE_SECONDS
         ]
         turned = [each.turned_at for each in (self._worker, self._sweeper)]
@@ -285,6 +309,8 @@ class Operator:
 
     def _unready(self) -> list[str]:
         faults = [f"not read yet: {each.selection}" for each in self._fleet.base if not each.synced]
+        if not self._rolling.synced:
+            faults.append("not read yet: the records of revisions")
         if not self._fleet.around.known:
             faults.append("not known yet: other workflow-controllers, and the stamping policy")
         return faults if self._kopf_ready.is_set() else [*faults, "kopf has not started yet"]

@@ -27,6 +27,7 @@ from metaoperator.recorder import Recorder
 from metaoperator.rehearsal import Rehearsal, Write
 from metaoperator.settings import Settings
 from metaoperator.surroundings import Surroundings
+from metaoperator.templates import Templates
 
 AT_ONCE: Final = 8
 """So many namespaces are looked at together. Each asks for one thing at a time, so this is what an API server feels."""
@@ -170,12 +171,13 @@ async def of(
     if unseen := fleet.around.foreigners.deployments.refused:
         notes.append(f"other workflow-controllers are not known: {unseen}")
     actor = _Noting(cluster, fleet)
+    mirror = Mirror(cluster, lambda _ref: None)
     reconciler = Reconciler(
         cluster,
-        Mirror(cluster, lambda _ref: None),
+        mirror,
         fleet,
         Recorder(cluster, instance="preview"),
-        catalogue,
+        Templates(mirror, catalogue),
         settings,
         actor=actor,
     )

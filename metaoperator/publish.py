@@ -2,9 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from metaoperator.cluster import Cluster
 from metaoperator.core import names, status
@@ -82,7 +82,8 @@ class Publisher:
         self._mirror.learn(live)
         self._published_at[name] = now
         before, after = (status.condition(each, names.Condition.READY) for each in (published, wanted))
-        if (before.get("status"), before.get("reason")) != (after["status"], after["reason"]):
+        turned = (before.get("status"), before.get("reason")) != (after["status"], after["reason"])
+        if turned and not _fleets_news(before, after):
             bad = after["reason"] == Reason.COMPANION_FAILING or (
                 after["status"] == "False" and (view.stalled is not None or view.verdict.health is names.Health.FAILED)
             )
@@ -94,6 +95,13 @@ class Publisher:
         """Tell in an Event what the status, which cannot be written, would have told."""
         message = f"the status cannot be written: {error.told}; do the CRDs (manifests/fleet/crds) fit this operator?"
         await self._recorder.tell(wfc, error.reason, message, warning=True)
+
+
+def _fleets_news(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Tell whether a child works on as it did, and only the fleet's next revision is told of: once, by the template."""
+    fleets = {*names.TURNS, Reason.TEMPLATE_INVALID}
+    said = {before.get("reason"), after["reason"]}
+    return before.get("status") == after["status"] == "True" and not said.isdisjoint(fleets)
 
 
 def nothing(note: Note) -> Verdict:

@@ -15,7 +15,6 @@ from metaoperator import cluster as kube
 from metaoperator import drain, publish
 from metaoperator.act import Actor
 from metaoperator.adopt import Adopter
-from metaoperator.catalogue import Catalogue
 from metaoperator.core import health, names, optin, plan, shard
 from metaoperator.core.errors import Conflict, Fenced, NotLeading, Stalled
 from metaoperator.core.ignore import Ignored
@@ -34,12 +33,13 @@ from metaoperator.fleet import Fleet, Observed
 from metaoperator.leave import Leaver
 from metaoperator.mirror import Mirror
 from metaoperator.recorder import Recorder
+from metaoperator.rolling import Rolling
 from metaoperator.row import Row
 from metaoperator.settings import Settings
 from metaoperator.strays import Strays
 from metaoperator.sweep import Sweep
 from metaoperator.templates import Templates
-from metaoperator.wanted import Wanted
+from metaoperator.wanted import Want, Wanted
 
 log = logging.getLogger(__name__)
 
@@ -57,14 +57,18 @@ class Reconciler:
         mirror: Mirror,
         fleet: Fleet,
         recorder: Recorder,
-        catalogue: Catalogue,
+        templates: Templates,
         settings: Settings,
         *,
         sweep: Sweep | None = None,
         actor: Actor | None = None,
+        rolling: Rolling | None = None,
         wall_clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """Nothing is read before the first name comes; without a `sweep`, what it would do is only told."""
+        """Nothing is read before the first name comes; without a `sweep`, what it would do is only told.
+
+        Without `rolling`, everybody's turn is now, and nothing is recorded: that is how a preview looks.
+        """
         self._cluster = cluster
         self._mirror = mirror
         self._fleet = fleet
@@ -73,11 +77,13 @@ class Reconciler:
         self._wall_clock = wall_clock
         self._actor = actor or Actor(cluster, fleet)
         self._sweep = sweep or Sweep(cluster, mirror, fleet, recorder, lambda *_: None, registry=CollectorRegistry())
-        self.templates = Templates(cluster, mirror, recorder, catalogue, wall_clock=wall_clock)
+        self._templates = templates
+        self._rolling = rolling
         self._publisher = publish.Publisher(cluster, mirror, recorder, wall_clock=wall_clock)
-        self._row = Row(cluster, mirror, fleet)
+        holder = None if rolling is None else rolling.holder
+        self._row = Row(cluster, mirror, fleet, recorded=None if holder is None else holder.spec)
         self._adopter = Adopter(cluster, mirror, fleet)
-        self._wanted = Wanted(fleet, recorder, row=self._row, adopter=self._adopter, templates=self.templates)
+        self._wanted = Wanted(fleet, recorder, row=self._row, adopter=self._adopter, templates=templates, holder=holder)
         self.strays = Strays(fleet, recorder, patience=settings.pending_seconds, wall_clock=wall_clock)
         self._leaver = Leaver(
             cluster,
@@ -98,6 +104,8 @@ class Reconciler:
                 if held := _held_by(raw):
                     log.warning("namespace is being deleted, and held", extra={"namespace": name, "by": held})
                 self._forget(name)
+                if self._rolling is not None:
+                    await self._rolling.forget(name)
                 return None
             case optin.Refused(message=message):
                 return await self._refuse(name, raw, message)
@@ -105,7 +113,10 @@ class Reconciler:
                 assert found is not None
                 self.strays.forget(name)
                 self._sweep.forget(name)
-                return await self._leaver.leave(found)
+                again = await self._leaver.leave(found)
+                if again is None and self._rolling is not None and not self._fleet.observe(name, None).ours(found.uid):
+                    await self._rolling.forget(name)
+                return again
             case optin.Served(template=template):
                 assert found is not None
                 self._leaver.forget(name)
@@ -120,7 +131,6 @@ class Reconciler:
         self._row.forget(name)
         self.strays.forget(name)
         self._sweep.forget(name)
-        self._wanted.forget(name)
 
     async def _refuse(self, name: str, raw: Manifest | None, message: str) -> float | None:
         self._sweep.forget(name)
@@ -138,31 +148,28 @@ class Reconciler:
     # ---- opted in
 
     async def _serve(self, namespace: Namespace, template: str) -> float | None:
-        found = await self.templates.find(template)
+        found = await self._templates.find(template)
         wfc, instance, refused = await self._wanted.ensure(namespace, None if found is None else shard.policy(found))
         known: dict[str, Any] = {"template": template, "instance_id": instance or ""}
         outcome = Outcome()
-        desired: Desired | None = None
-        ignored: Sequence[Ignored] = ()
-        stalled: Note | None = None
         paused = bool((wfc.get("spec") or {}).get("paused"))
-        remark: Note | None = None
         try:
             if refused is not None:
                 raise refused
-            desired, ignored, remark = await self._wanted.of(namespace, template, found, wfc, instance)
+            want = await self._wanted.of(namespace, template, found, wfc, instance)
         except Stalled as exc:
-            stalled = Note(reason=exc.reason, message=exc.message)
+            want = Want(fault=Note(reason=exc.reason, message=exc.message))
+        desired, stalled = want.desired, want.fault
         unseen: Note | None = None
         if desired is not None:
             desired, unseen = self._seen_kinds(desired)
         seen = self._fleet.observe(namespace.name, instance)
         if desired is not None and instance is not None and not paused:
-            outcome = await self._install(namespace, wfc, instance, desired, ignored, seen)
+            outcome = await self._install(namespace, wfc, instance, desired, want.ignored, seen)
             if outcome.wrote:
                 seen = self._fleet.observe(namespace.name, instance)
             await self._tell(wfc, outcome, desired)
-            stalled = outcome.stalled
+            stalled = stalled or outcome.stalled
         stalled = stalled or unseen
         if stalled is None and seen.work is None:
             stalled = Note(
@@ -177,17 +184,12 @@ class Reconciler:
             namespace, serves or "", seen, alive=alive and not paused, ready=ready, published=wfc.get("status") or {}
         )
         strays = await self.strays.look(namespace, serves or "", seen, ready=ready, alive=alive, standing=standing)
-        reconciling: Note | None = None
-        if outcome.later is not None and not isinstance(outcome.later, Conflict | NotLeading):
-            reconciling = Note(reason=Reason.RETRYING, message=f"tried again by itself: {outcome.later}")
-        elif draining := [step.message for step in outcome.held if step.reason is Reason.DRAINING]:
-            reconciling = Note(reason=Reason.DRAINING, message="; ".join(draining))
         view = publish.view(
             wfc,
             verdict,
             stalled=stalled,
-            reconciling=reconciling,
-            remark=publish.PAUSED if paused else self._beside(namespace, seen, remark),
+            reconciling=_under_way(outcome, None if paused else want.waits),
+            remark=publish.PAUSED if paused else self._beside(namespace, seen, want.remark),
             strays=strays,
             standing=standing,
             revision=desired.revision if desired else "",
@@ -197,6 +199,8 @@ class Reconciler:
             **known,
         )
         again = await self._publisher.publish(wfc, view)
+        if self._rolling is not None:
+            self._rolling.judged(template)
         if outcome.failed is not None:
             raise outcome.failed
         slow = (
@@ -293,6 +297,15 @@ class Reconciler:
             where = wfc["metadata"]["namespace"]
             log.info("child written", extra={"namespace": where, "reason": str(reason), "objects": sorted(told)})
             await self._recorder.tell(wfc, reason, f"revision {desired.revision}: {', '.join(sorted(told))}")
+
+
+def _under_way(outcome: Outcome, waits: Note | None) -> Note | None:
+    """Say what goes on by itself: a retry, a drain, or the wait for a turn."""
+    if outcome.later is not None and not isinstance(outcome.later, Conflict | NotLeading):
+        return Note(reason=Reason.RETRYING, message=f"tried again by itself: {outcome.later}")
+    if draining := [step.message for step in outcome.held if step.reason is Reason.DRAINING]:
+        return Note(reason=Reason.DRAINING, message="; ".join(draining))
+    return waits
 
 
 def _held_by(namespace: Manifest | None) -> list[str]:

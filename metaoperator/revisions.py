@@ -6,7 +6,7 @@ of a namespace is: whoever is killed in between leaves a record of what the name
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
@@ -23,8 +23,6 @@ from metaoperator.records import Records
 
 log = logging.getLogger(__name__)
 
-KEPT: Final = 2
-"""Records of a namespace: the current one and the one before."""
 PROGRAMS: Final = 8
 """Compiled sets of the past that are kept at hand."""
 
@@ -102,9 +100,12 @@ class Revisions:
         inputs: Inputs,
         spec: Mapping[str, Any],
         template: str,
-        before: str,
+        before: str = revision.OWN,
+        said: Head | None = None,
     ) -> Head:
         """Record what a namespace is given from now on; forget all but the one before, and the last that was proven.
+
+        With `said`, nothing is given anew: the row says other things, of which nothing is rendered.
 
         `TemplateError` for what is too large to be recorded. A record of the very same content that is still there
         becomes the current one again. Whenever this fails, there is a current record: this one or the one before.
@@ -124,15 +125,15 @@ class Revisions:
             version=desired.version,
             before=before,
             since=self._records.now(),
+            spec=revision.spec_digest(spec),
         )
+        if said is not None:
+            at = said.set_revision
+            head = replace(head, set_revision=at, before=said.before, since=said.since, proven=said.proven)
         written = await self._records.put(
             head, packed, lambda attempt: revision.namespace_name(namespace.uid, desired.revision, packed, attempt)
         )
-        newest = self._records.of_namespace(namespace.uid)
-        proven = next((each for each in newest if each.proven), None)
-        for old in newest[KEPT:]:
-            if old is proven:
-                continue
+        for old in _outlived(self._records.of_namespace(namespace.uid)):
             try:
                 await self._records.delete(old)
             except MetaoperatorError as exc:
@@ -228,3 +229,13 @@ class Revisions:
         for old in every[max(limit, 1) :]:
             if old.set_revision not in needed:
                 await self._records.delete(old)
+
+
+def _outlived(newest: Sequence[Head]) -> list[Head]:
+    """Name the records of a namespace that nobody goes back to, of those that it has, the newest first.
+
+    What it has now is kept, what it had before, and what was proven there last.
+    """
+    others = [each for each in newest[1:] if each.revision != newest[0].revision]
+    needed = {each.name for each in (*newest[:1], *others[:1], *[each for each in others if each.proven][:1])}
+    return [each for each in newest if each.name not in needed]

@@ -1,5 +1,6 @@
 """The row of a namespace: its WorkflowController is made, filled in, and held when its predecessor's spec is lost."""
 
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from metaoperator import publish
@@ -12,15 +13,19 @@ from metaoperator.core.shard import Policy
 from metaoperator.fleet import Fleet
 from metaoperator.mirror import Mirror
 
+Recorded = Callable[[Namespace], Awaitable[Mapping[str, Any] | None]]
+"""What is recorded of a namespace's row: its spec; `None` where nothing is."""
+
 
 class Row:
     """Writes the spec of WorkflowControllers; their status is `publish`'s."""
 
-    def __init__(self, cluster: Cluster, mirror: Mirror, fleet: Fleet) -> None:
-        """Remember only which rows were paused: a cache, for one that is deleted."""
+    def __init__(self, cluster: Cluster, mirror: Mirror, fleet: Fleet, *, recorded: Recorded | None = None) -> None:
+        """Remember only which rows were paused: a cache, for one that is deleted. `recorded` knows what a row said."""
         self._cluster = cluster
         self._mirror = mirror
         self._fleet = fleet
+        self._recorded = recorded
         self._paused: dict[str, str] = {}
 
     def forget(self, namespace: str) -> None:
@@ -55,7 +60,10 @@ class Row:
             await self.confirm(namespace)
             meta = self._marked(ref, namespace)
             if seen.deployment(namespace.uid) is not None:
-                meta["annotations"][names.SPEC_LOST_ANNOTATION] = "true"
+                said = None if self._recorded is None else await self._recorded(namespace)
+                if said is None:
+                    meta["annotations"][names.SPEC_LOST_ANNOTATION] = "true"
+                spec = {**(said or {}), **spec}
             meta["resourceVersion"] = "1"  # creates, or conflicts with one that a person made meanwhile
             if self._paused.get(namespace.name) == namespace.uid:
                 spec["paused"] = True  # somebody works on this child by hand: that its row is gone does not end it

@@ -59,6 +59,8 @@ SET_REVISION_LABEL: Final = f"{GROUP}/set-revision"
 REVISION_LABEL: Final = f"{GROUP}/revision"
 EARLIER_SETS_ANNOTATION: Final = f"{GROUP}/earlier-set-revisions"
 """Set revisions before the one of SET_REVISION_LABEL for which the same was recorded, the newest last."""
+ROW_SPEC_ANNOTATION: Final = f"{GROUP}/row-spec"
+"""Digest of what the WorkflowController said."""
 TEMPLATE_ANNOTATION: Final = f"{GROUP}/controller-template"
 NUMBER_ANNOTATION: Final = f"{GROUP}/number"
 """The field `revision` once more, for whoever reads metadata alone."""
@@ -210,6 +212,7 @@ class Reason(StrEnum):
     ROLLOUT_FAILED = "RolloutFailed"
     ROLLING_BACK = "RollingBack"
     ROLLED_BACK = "RolledBack"
+    ROLLOUT_DONE = "RolloutDone"
     # Leaving
     RETRYING = "Retrying"
     KIND_UNSEEN = "KindUnseen"
@@ -228,3 +231,22 @@ class Reason(StrEnum):
     PRUNED = "Pruned"
     SETTLED = "Settled"
     LOADED = "Loaded"
+
+
+TURNS: Final = frozenset(
+    {
+        Reason.ROLLOUT_CHECKING,
+        Reason.CHECK_FAILED,
+        Reason.WAITS_FOR_WAVE,
+        Reason.WAITS_FOR_BUDGET,
+        Reason.WAITS_FOR_WINDOW,
+        Reason.WAITS_FOR_APPROVAL,
+        Reason.WAITS_FOR_WORKFLOWS,
+        Reason.WAVE_EMPTY,
+        Reason.ROLLOUT_PAUSED,
+        Reason.ROLLOUT_HOLDING,
+        Reason.PROVEN_FAILING,
+        Reason.ROLLOUT_FAILED,
+    }
+)
+"""For what a namespace waits that has yet to be moved to another revision; its child works on meanwhile."""

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from metaoperator.core import names, paths, shapes
 from metaoperator.core.model import CONTROLLER_REVISION, Desired, Manifest
 from metaoperator.core.packing import Packed
-from metaoperator.core.writing import digest
+from metaoperator.core.writing import digest, q
 
 NEW: Final = "New"
 """`Head.before` of the first install in a namespace, and of one for which another ControllerTemplate was chosen."""
@@ -45,7 +45,8 @@ class Inputs:
 class Head:
     """What one record says of a namespace, without the documents. The highest number is the current one.
 
-    `earlier` are set revisions before `set_revision` for which the same was recorded, the newest last.
+    `earlier` are set revisions before `set_revision` for which the same was recorded, the newest last. `spec` is the
+    digest of what the row said.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Head:
     since: datetime
     proven: datetime | None = None
     earlier: tuple[str, ...] = ()
+    spec: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +135,7 @@ def metadata(head: Head | SetHead) -> dict[str, Any]:
             names.BEFORE_ANNOTATION: head.before,
             names.PROVEN_ANNOTATION: _stamp(head.proven),
             names.EARLIER_SETS_ANNOTATION: ",".join(head.earlier) or None,
+            names.ROW_SPEC_ANNOTATION: head.spec or None,
         }
     else:
         labels |= {names.RECORD_LABEL: names.SET_RECORD}
@@ -191,6 +194,7 @@ def head(live: Manifest) -> tuple[Head | SetHead | None, str]:
             before=shapes.text(annotations, names.BEFORE_ANNOTATION),
             proven=_time(annotations, names.PROVEN_ANNOTATION),
             earlier=tuple(earlier.split(",")) if isinstance(earlier, str) and earlier else (),
+            spec=str(annotations.get(names.ROW_SPEC_ANNOTATION) or ""),
         )
 
     return told(str(meta.get("name")), read)
@@ -210,3 +214,8 @@ def _time(found: Mapping[str, Any], key: str) -> datetime | None:
 
 def _stamp(moment: datetime | None) -> str | None:
     return None if moment is None else shapes.stamp(moment)
+
+
+def spec_digest(spec: Mapping[str, Any]) -> str:
+    """Name what a row says, for comparing."""
+    return digest(q(spec))[:16]

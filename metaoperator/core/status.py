@@ -78,6 +78,15 @@ class View:
     inventory: Sequence[str] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollout:
+    """What a ControllerTemplate tells of its rollout: in fields, and whether it goes on or waits for a person."""
+
+    told: Mapping[str, Any]
+    moving: Note | None = None
+    halted: Note | None = None
+
+
 def workflow_controller(view: View, previous: Mapping[str, Any], *, now: datetime) -> dict[str, Any]:
     """Compose the status of a WorkflowController; empty fields are left out.
 
@@ -140,19 +149,30 @@ def controller_template(
     ready: int,
     previous: Mapping[str, Any],
     now: datetime,
+    rollout: Rollout | None = None,
 ) -> dict[str, Any]:
-    """Compose the status of a ControllerTemplate: can its set be used, and by how many namespaces it is."""
+    """Compose the status of a ControllerTemplate: can its set be used, by whom it is, and how far its rollout is."""
     told = fault or Note(reason=Reason.LOADED, message="the template set is loaded")
+    stalled = fault or (rollout.halted if rollout else None)
+    moving = rollout.moving if rollout and stalled is None else None
     status: dict[str, Any] = {
         "observedGeneration": generation,
         "conditions": conditions(
-            [(Condition.READY, "False" if fault else "True", told), (Condition.STALLED, *_abnormal(fault))],
+            [
+                (Condition.READY, "False" if fault else "True", told),
+                (Condition.RECONCILING, *_abnormal(moving)),
+                (Condition.STALLED, *_abnormal(stalled)),
+            ],
             previous.get("conditions") or (),
             generation=generation,
             now=now,
         ),
         "namespaces": {"total": total, "ready": ready},
     }
+    if rollout is not None:
+        status["rollout"] = dict(rollout.told)
+    elif "rollout" in previous:
+        status["rollout"] = previous["rollout"]
     return status | ({"revision": revision} if revision else {})
 
 

@@ -26,6 +26,7 @@ from metaoperator.recorder import Recorder
 from metaoperator.rehearsal import Rehearsal
 from metaoperator.settings import Settings
 from metaoperator.shelves import Shelves
+from metaoperator.templates import Templates
 from tests.e2e import handmade
 from tests.e2e.local import Object
 
@@ -71,7 +72,7 @@ def look(operator: Path, name: str) -> None:
             recorder = Recorder(cluster, instance="test")
             catalogue = Catalogue(cluster, Shelves(programs), namespace="metaoperator")
             mirror = Mirror(cluster, lambda _ref: None)
-            reconciler = Reconciler(cluster, mirror, fleet, recorder, catalogue, Settings())
+            reconciler = Reconciler(cluster, mirror, fleet, recorder, Templates(mirror, catalogue), Settings())
             await reconciler.namespace(name)
         finally:
             await cluster.close()

@@ -132,6 +132,7 @@ async def test_a_label_that_flaps_ends_where_it_stands(world: World, caplog: pyt
         await world.until(lambda: world.ready("team-a"), 120)
         assert {label(world, "Workflow", each) for each in ("c-0-run", "runs")} == {"team-a"}
         assert label(world, CRON, "c-0") == "team-a"
+        await world.proven()
         before = len(world.writes())
         await asyncio.sleep(300)
         assert len(world.writes()) == before

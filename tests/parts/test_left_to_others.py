@@ -46,7 +46,7 @@ async def served(world: World, *spaces: str) -> None:
     for each in spaces:
         world.opt_in(each)
     await world.until(lambda: world.ready(*spaces))
-    await asyncio.sleep(30)
+    await world.proven()
     world.server.audit.clear()
 
 

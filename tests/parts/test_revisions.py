@@ -137,7 +137,7 @@ async def test_the_current_one_and_the_one_before_are_kept(world: World, server:
             await kept.move(content, content)
         assert kept.kept() == ["rev-six", "rev-five", "rev-three"]
         assert len(stored(server)) == 3
-        written = [(each.verb, each.name) for each in world.writes() if each.resource == "controllerrevisions"]
+        written = [(each.verb, each.name) for each in world.books()]
         last_made = max(i for i, (verb, _) in enumerate(written) if verb == "apply")
         assert [verb for verb, _ in written[last_made:]] == ["apply", "delete"], "the new one first"
 

@@ -51,23 +51,34 @@ def touched(world: World) -> list[str]:
 
 
 LOST = pytest.mark.parametrize("how", ["row deleted", "kind made anew", "while the operator was down"])
+LOST_FOR_GOOD = pytest.mark.parametrize("how", ["row deleted", "while the operator was down"])
+"""With its record as well. While there is no kind, what the operator knows of a row is recorded anew."""
 
 
 async def lose(world: World, how: str) -> None:
+    """Lose the row in one of three ways, and with it what is recorded of it."""
+    await lose_row(world, how, unrecorded=True)
+
+
+async def lose_row(world: World, how: str, *, unrecorded: bool = False) -> None:
     """Lose the row in one of three ways."""
     if how == "kind made anew":
         definition = world.server.withdraw("WorkflowController")
         await asyncio.sleep(45)
         world.server.define(definition)
         return
+    if unrecorded and how == "row deleted":
+        world.unrecord("team-a")
     if how == "while the operator was down":
         await world._replicas[-1].stop()
+        if unrecorded:
+            world.unrecord("team-a")
     world.server.delete("WorkflowController", "team-a", "workflow-controller")
     if how == "while the operator was down":
         world.start()
 
 
-@LOST
+@LOST_FOR_GOOD
 @pytest.mark.parametrize("values", [TUNED, {"config": {"parallelism": 5}}, {"log": {"level": "debug"}}], ids=str)
 async def test_a_lost_spec_holds_the_child_until_it_is_written_again(
     world: World, server: FakeApiServer, how: str, values: dict[str, Any]
@@ -139,7 +150,7 @@ async def test_a_lost_spec_that_does_not_show_in_the_deployment_holds_the_child_
         await world.until(lambda: maps() != plain, 20)
         await asyncio.sleep(20)
         before = maps()
-        server.delete("WorkflowController", "team-a", "workflow-controller")
+        await lose(world, "row deleted")
         await world.until(lambda: world.condition("team-a") == ("False", "SpecLost"), 20)
         await asyncio.sleep(300)
         assert maps() == before
@@ -150,6 +161,30 @@ async def test_a_lost_spec_that_does_not_show_in_the_deployment_holds_the_child_
 
 
 @LOST
+async def test_a_lost_row_comes_back_as_it_was_recorded(world: World, server: FakeApiServer, how: str) -> None:
+    """With its values and all else that it said, and not one write to the child; later edits work as before."""
+    async with world.operator():
+        await tuned(world, TUNED)
+        world.spec("team-a", drain={"timeout": "30m"})
+        await asyncio.sleep(20)
+        wfc = world.wfc("team-a")
+        assert wfc is not None
+        server.audit.clear()
+        before = child(server)
+        await lose_row(world, how)
+        await world.until(lambda: world.wfc("team-a") is not None and world.ready("team-a"), 120)
+        await asyncio.sleep(120)
+        after = world.wfc("team-a")
+        assert after is not None
+        assert after["spec"] == wfc["spec"]
+        assert not is_lost(world)
+        assert child(server) == before
+        assert touched(world) == []
+        world.spec("team-a", values={"workers": {"workflow": 9}})
+        await world.until(lambda: "--workflow-workers=9" in arguments(server), 10)
+
+
+@LOST_FOR_GOOD
 async def test_a_person_may_accept_that_a_spec_is_lost(world: World, server: FakeApiServer, how: str) -> None:
     """The annotation taken away by hand: the child is served with what is there now."""
     async with world.operator():

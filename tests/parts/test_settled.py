@@ -21,7 +21,7 @@ async def test_a_settled_fleet_is_neither_written_nor_read(world: World, server:
         for each in SPACES:
             world.opt_in(each)
         await world.until(lambda: world.ready(*SPACES))
-        await asyncio.sleep(60)
+        await world.proven()
         server.audit.clear()
         seconds = 4000
         await asyncio.sleep(seconds)
@@ -46,7 +46,7 @@ async def test_a_follower_watches_and_does_nothing_else(world: World, server: Fa
         for each in SPACES:
             world.opt_in(each)
         await world.until(lambda: world.ready(*SPACES))
-        await asyncio.sleep(60)
+        await world.proven()
         sent = second.operator._cluster._send.sent  # type: ignore[attr-defined]
     # Whether the cluster has PodMonitors by now is asked every two minutes.
     rest = {path for path in sent if "/leases/metaoperator" not in path and "watch" not in path}
@@ -60,7 +60,7 @@ async def test_a_restart_on_a_settled_fleet_writes_nothing(world: World, server:
         for each in SPACES:
             world.opt_in(each)
         await world.until(lambda: world.ready(*SPACES))
-        await asyncio.sleep(60)
+        await world.proven()
         await first.stop()
         server.audit.clear()
         second = world.start()
@@ -79,7 +79,7 @@ async def test_a_killed_operator_is_followed_without_a_write(world: World, serve
         for each in SPACES[:3]:
             world.opt_in(each)
         await world.until(lambda: world.ready(*SPACES[:3]))
-        await asyncio.sleep(60)
+        await world.proven()
         await first.kill()
         server.audit.clear()
         second = world.start()
@@ -109,7 +109,7 @@ async def test_counts_of_workflows_are_coalesced(world: World, server: FakeApiSe
     async with world.operator():
         world.opt_in("team-a")
         await world.until(lambda: world.ready("team-a"))
-        await asyncio.sleep(60)
+        await world.proven()
         server.audit.clear()
         for i in range(100):
             world.workflow("team-a", f"w-{i}")
@@ -130,7 +130,7 @@ async def test_moving_workflows_cost_no_reads(world: World, server: FakeApiServe
     async with world.operator():
         world.opt_in("team-a")
         await world.until(lambda: world.ready("team-a"))
-        await asyncio.sleep(60)
+        await world.proven()
         server.audit.clear()
         for i in range(20):
             world.workflow("team-a", f"w-{i}")
@@ -152,7 +152,7 @@ async def test_a_look_at_a_settled_namespace_plans_once(
     async with world.operator():
         world.opt_in("team-a")
         await world.until(lambda: world.ready("team-a"))
-        await asyncio.sleep(60)
+        await world.proven()
         monkeypatch.setattr(plan, "build", counted)
         for i in range(20):
             world.workflow("team-a", f"w-{i}")
@@ -181,7 +181,7 @@ async def test_foreign_workflows_and_leases_leave_nothing_in_memory_and_cost_no_
     async with world.operator() as one:
         world.opt_in("team-a")
         await world.until(lambda: world.ready("team-a"))
-        await asyncio.sleep(60)
+        await world.proven()
         before = _remembered(one.operator)
         server.audit.clear()
         for i in range(200):
@@ -212,7 +212,7 @@ async def test_namespaces_that_came_and_went_leave_nothing_in_memory(world: Worl
     async with world.operator() as one:
         world.opt_in("team-a")
         await world.until(lambda: world.ready("team-a"))
-        await asyncio.sleep(60)
+        await world.proven()
         before = _remembered(one.operator)
         spaces = [f"brief-{i:02}" for i in range(40)]
         for each in spaces:

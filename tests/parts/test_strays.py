@@ -91,6 +91,7 @@ async def test_ids_that_nobody_serves_are_told_once_for_each_workflow_and_forgot
         assert events["lost"]["regarding"]["kind"] == "Workflow"
         assert "instance ID 'elsewhere'" in events["lost"]["note"]
         assert "controller-instanceid=team-a" in events["begun"]["note"]
+        await world.proven()
         before = len(world.writes())
         await asyncio.sleep(3700)
         assert len(world.writes()) == before

@@ -24,7 +24,11 @@ def births(server: FakeApiServer) -> Counter[tuple[str, str, str]]:
     def notice(kind: Any, event: Any) -> None:
         meta = event.obj["metadata"]
         managers = {each["manager"] for each in meta.get("managedFields", ())}
-        if event.type == "ADDED" and "metaoperator" in managers and kind.kind not in ("Event", "Lease"):
+        if (
+            event.type == "ADDED"
+            and "metaoperator" in managers
+            and kind.kind not in ("Event", "Lease", "ControllerRevision")
+        ):
             counted[meta["namespace"], kind.plural, meta["name"]] += 1
 
     server.store.listeners.append(notice)

@@ -139,7 +139,9 @@ class World:
 
     def template(self, name: str, values: Manifest | None = None, directory: str = "workflow-controller") -> Manifest:
         """Create a ControllerTemplate."""
-        spec: Manifest = {"source": {"directory": directory}} | ({"values": values} if values else {})
+        # What is new proves itself at once: a write when all of a fleet has done so would come a minute later.
+        spec: Manifest = {"source": {"directory": directory}, "rollout": {"soakSeconds": 0}}
+        spec |= {"values": values} if values else {}
         body = {"apiVersion": names.API_VERSION, "kind": "ControllerTemplate", "metadata": {"name": name}, "spec": spec}
         return self.server.create(body, manager="kubectl")
 
@@ -224,9 +226,31 @@ class World:
         ]
 
     def writes(self) -> list[Entry]:
-        """List the recorded writes of the operator, but for its own Lease."""
+        """List the recorded writes of the operator, but for its own books: its Lease, and the records of revisions."""
         written = self.server.audit.writes()
-        return [entry for entry in self.ours() if entry in written]
+        return [entry for entry in self.ours() if entry in written and entry.resource != "controllerrevisions"]
+
+    def books(self) -> list[Entry]:
+        """List the recorded writes of records."""
+        written = self.server.audit.writes()
+        return [entry for entry in self.ours() if entry in written and entry.resource == "controllerrevisions"]
+
+    def unrecord(self, namespace: str) -> None:
+        """Take away what is recorded of a namespace."""
+        for live in self.server.select("ControllerRevision", names.OPERATOR_NAMESPACE):
+            if live["metadata"]["labels"].get(names.RECORDED_NAMESPACE_LABEL) == namespace:
+                self.server.delete("ControllerRevision", names.OPERATOR_NAMESPACE, live["metadata"]["name"])
+
+    def rollout(self, template: str = "default") -> Manifest:
+        """Read how far the rollout of a ControllerTemplate is."""
+        live = self.server.get("ControllerTemplate", None, template)
+        assert live is not None
+        found: Manifest = (live.get("status") or {}).get("rollout") or {}
+        return found
+
+    async def proven(self, template: str = "default") -> None:
+        """Wait until the whole fleet has its revision, and has proved itself."""
+        await self.until(lambda: self.rollout(template).get("stable") == self.rollout(template).get("target", ""), 300)
 
     def events(self, reason: str = "") -> list[Manifest]:
         """List the Events for people."""

@@ -184,10 +184,28 @@ def test_a_controller_template_tells_whether_its_set_can_be_used(fault: Note | N
     reason = "TemplateNotFound" if fault else "Loaded"
     assert shown(found) == {
         "Ready": ("False" if fault else "True", reason),
+        "Reconciling": ("False", "Settled"),
         "Stalled": ("True", reason) if fault else ("False", "Settled"),
     }
     assert found["namespaces"] == {"total": 3, "ready": 2}
     assert found.get("revision") == (None if fault else "r")
+
+
+def test_a_controller_template_tells_of_its_rollout() -> None:
+    """On its way it is Reconciling, halted it is Stalled, and what cannot be told now stands as it did."""
+    note = Note(reason=Reason.ROLLING_OUT, message="wave canary")
+    told = status.Rollout(told={"phase": "Progressing"}, moving=note)
+    plain: dict[str, Any] = {"generation": 1, "fault": None, "revision": "r", "total": 3, "ready": 2, "now": NOW}
+    moving = status.controller_template(**plain, previous={}, rollout=told)
+    assert shown(moving)["Reconciling"] == ("True", "RollingOut")
+    assert moving["rollout"] == {"phase": "Progressing"}
+    kept = status.controller_template(**plain, previous=moving)
+    assert kept["rollout"] == {"phase": "Progressing"}
+    failed = status.Rollout(told={"phase": "Failed"}, halted=Note(reason=Reason.ROLLOUT_FAILED, message="team-a"))
+    halted = status.controller_template(**plain, previous=moving, rollout=failed)
+    assert shown(halted)["Stalled"] == ("True", "RolloutFailed")
+    assert shown(halted)["Reconciling"] == ("False", "Settled")
+    assert shown(halted)["Ready"] == ("True", "Loaded")
 
 
 def test_a_condition_is_found_by_its_type() -> None:
