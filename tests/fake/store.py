@@ -204,6 +204,7 @@ class Store:
         """Prepare an update; what is no write of a subresource is validated."""
         new = strategy.prepared(kind, live, new, sub)
         if not sub:
+            strategy.check_content(kind, live, new)
             self._filled(kind, new)
             strategy.check_immutable(kind, live, new)
         return new

@@ -129,6 +129,12 @@ def _null(schema: Manifest, value: Any, path: str) -> tuple[str, str] | None:
     return next((found for where, inner, item in inside if (found := _null(inner, item, where))), None)
 
 
+def check_content(kind: Kind, live: Manifest, new: Manifest) -> None:
+    """Refuse another content of a record, and none: of an update this is told before anything that it may lack."""
+    if kind.kind == "ControllerRevision" and live.get("data") != new.get("data"):
+        raise problems.invalid(kind, live["metadata"]["name"], "data", "Invalid value: field is immutable")
+
+
 def check_immutable(kind: Kind, live: Manifest, new: Manifest) -> None:
     """Refuse a change of what cannot change."""
     name = new["metadata"]["name"]
@@ -140,8 +146,6 @@ def check_immutable(kind: Kind, live: Manifest, new: Manifest) -> None:
         had, has = live["spec"].get("clusterIP"), new["spec"].get("clusterIP")
         if had and has and had != has:
             raise problems.invalid(kind, name, "spec.clusterIPs[0]", f"Invalid value: [{has}]: may not change once set")
-    if kind.kind == "ControllerRevision" and live.get("data") != new.get("data"):
-        raise problems.invalid(kind, name, "data", "Invalid value: field is immutable")
     frozen = kind.kind == "ConfigMap" and live.get("immutable")
     if frozen and any(live.get(part) != new.get(part) for part in ("data", "binaryData", "immutable")):
         raise problems.invalid(kind, name, "data", "Forbidden: field is immutable when `immutable` is set")
