@@ -33,6 +33,7 @@ COMMANDS: Final = {
     "diff": "Show what would change in the cluster if the operator applied sets and values now.",
     "preflight": "Show what a cluster lacks before the first label.",
     "status": "Show every opted-in namespace: is its controller ready, and if not, why.",
+    "rollout": "Show how the fleet is moved to another revision, and steer it: pause, resume, approve, undo.",
     "explain": "Say which controller a Workflow belongs to, why it waits, and what to do.",
     "env": "Print what the Argo CLI needs for a namespace.",
 }

@@ -15,7 +15,8 @@ Exit codes, the same for every command:
   0    done; nothing is amiss
   1    the answer is no: a set, values or manifests at fault (render, validate),
        differences (diff), something missing (preflight), a namespace not ready
-       (status) or not opted in (env), a Workflow that waits (explain)
+       (status) or not opted in (env), a Workflow that waits (explain), a rollout
+       that is not done, or cannot be steered so now (rollout)
   2    called wrongly, or something on this side cannot work: an option, a file,
        the kubeconfig, the output
   3    the cluster did not answer, or refused to: out of reach, no valid

@@ -9,6 +9,8 @@ from typing import Final
 GROUP: Final = "metaoperator.dev"
 API_VERSION: Final = f"{GROUP}/v1alpha1"
 FIELD_MANAGER: Final = "metaoperator"
+PERSON_MANAGER: Final = "metaoperator-cli"
+"""Field manager of what a person writes by `metaoperator rollout`."""
 
 OPT_IN_LABEL: Final = f"{GROUP}/workflow-controller"
 OPTED_OUT: Final = "disabled"

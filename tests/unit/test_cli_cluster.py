@@ -63,7 +63,7 @@ class Served:
             made = self.server.create(body)
             if status is not None:
                 meta = made["metadata"]
-                self.server.patch(made["kind"], meta["namespace"], meta["name"], {"status": status}, sub="status")
+                self.server.patch(made["kind"], meta.get("namespace"), meta["name"], {"status": status}, sub="status")
 
         self._do(do())
 
