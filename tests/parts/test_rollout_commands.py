@@ -9,6 +9,7 @@ from metaoperator.cluster import Cluster
 from metaoperator.commands.rollout import facts, history, status, steering, view
 from metaoperator.commands.rollout.facts import Books, Refused
 from metaoperator.core import names
+from metaoperator.core.model import CONTROLLER_TEMPLATE, Ref
 from tests.fake import FakeApiServer
 
 from .world import Manifest, World
@@ -175,7 +176,7 @@ async def test_what_git_says_is_left_to_git(world: World, server: FakeApiServer)
     """Its name is told, nothing is forced, and nothing is written by halves."""
     async with world.cluster() as cluster:
         body = {key: template(server)[key] for key in ("apiVersion", "kind")} | {"metadata": {"name": "default"}}
-        path = await cluster._path(facts.Ref(facts.CONTROLLER_TEMPLATE, "", "default"))
+        path = await cluster._path(Ref(CONTROLLER_TEMPLATE, "", "default"))
         query = {"fieldManager": "argocd-controller", "force": "true"}
         pin = "0123456789"
 
@@ -214,7 +215,7 @@ async def test_two_people_lose_nothing(world: World, server: FakeApiServer, monk
                         "spec": {"rollout": {"revision": "0123456789"}},
                     }
                 )
-            return await send(manifest)
+            return dict(await send(manifest))
 
         monkeypatch.setattr(cluster, "apply_for_person", overtaken)
         await steering.pause(cluster, "default")

@@ -27,6 +27,13 @@ WITH_CLUSTER = (
     ["diff", "--fleet"],
     ["preflight", "team-a"],
     ["explain", "workflow", "team-a/w"],
+    ["rollout", "status"],
+    ["rollout", "status", "--watch"],
+    ["rollout", "history"],
+    ["rollout", "pause"],
+    ["rollout", "resume"],
+    ["rollout", "approve"],
+    ["rollout", "undo"],
 )
 WITH_NAMESPACE = (["render"], ["env"], ["diff"], ["preflight"], ["status", "-n"], ["run", "--deny"])
 WITH_VALUES = (

@@ -105,7 +105,7 @@ def record(served: Served, number: int, of: str, files: dict[str, str], **more: 
     since = datetime(2026, 11, 30, 10, number, tzinfo=UTC)
     name = revision.set_name("default", of)
     head = SetHead(name=name, uid="", template="default", set_revision=of, number=number, since=since, **more)
-    served.object(revision.manifest(head, packed, home=names.OPERATOR_NAMESPACE))
+    served.object(dict(revision.manifest(head, packed, home=names.OPERATOR_NAMESPACE)))
 
 
 def test_what_a_rollout_waits_for_is_told(run: Run, served: Served) -> None:
