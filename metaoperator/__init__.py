@@ -33,6 +33,7 @@ The map, top to bottom; imports point down and `make arch` checks it:
 `adopt`            hand-made installs, read before they are taken over
 `templates`        ControllerTemplates: the set that one names, and its status
 `leave`            the way out: drained, then removed
+`brake`            counts the children that are to go, before the first of them does
 `drain`            a drain's steps: hands back, waits, deletes
 `newcomers`        Workflows without an ID that come meanwhile
 `act`              carries out a plan

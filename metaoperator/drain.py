@@ -50,13 +50,13 @@ class Drainer:
         """Remember only the count that the status shows later."""
         self._cluster = cluster
         self._fleet = fleet
-        self._newcomers = Newcomers(fleet, recorder)
+        self.newcomers = Newcomers(fleet, recorder)
         self._wall_clock = wall_clock
         self._handed: dict[str, int] = {}
 
     def forget(self, namespace: str) -> None:
         """Drop what is remembered of one namespace."""
-        self._newcomers.forget(namespace)
+        self.newcomers.forget(namespace)
         self._handed.pop(namespace, None)
 
     async def look(
@@ -65,7 +65,7 @@ class Drainer:
         """Do the next step. `lives` where the child is there and not being deleted."""
         published = (wfc or {}).get("status") or {}
         before, terms, now = Drain.of(published), Terms.of(wfc), self._wall_clock()
-        again = await self._newcomers.look(namespace, instance, published, seen)
+        again = await self.newcomers.look(namespace, instance, published, seen)
         stalled, failed, done = None, None, 0
         found = Seen()
         try:

@@ -9,13 +9,14 @@ from typing import Final
 
 from metaoperator import publish
 from metaoperator.act import Actor
+from metaoperator.brake import Brake, Held
 from metaoperator.cluster import Cluster
 from metaoperator.core import health, names, ownership, plan, shard
 from metaoperator.core.errors import Fenced, Rejected
 from metaoperator.core.model import DEPLOYMENT, LEASE, NAMESPACE, POD, Manifest, Namespace, Ref
 from metaoperator.core.names import Reason
 from metaoperator.core.outcome import Outcome
-from metaoperator.core.status import Note
+from metaoperator.core.status import Drain, Note, View
 from metaoperator.drain import Drainer
 from metaoperator.fleet import Fleet, Observed
 from metaoperator.mirror import Mirror
@@ -38,6 +39,7 @@ class Leaver:
         *,
         actor: Actor,
         publisher: publish.Publisher,
+        brake: Brake,
         wall_clock: Callable[[], datetime],
     ) -> None:
         """Remember only of which orphans was told, and what."""
@@ -48,6 +50,7 @@ class Leaver:
         self._told: dict[str, str] = {}
         self._actor = actor
         self._publisher = publisher
+        self._brake = brake
         self._wall_clock = wall_clock
         self._drainer = Drainer(cluster, fleet, recorder, wall_clock=wall_clock)
 
@@ -72,6 +75,21 @@ class Leaver:
                 view(wfc, verdict, remark=publish.PAUSED, seen=seen),
             )
             return None
+        if (held := await self._brake.leaving(namespace)) is not None:
+            return await self._hold(namespace, wfc, view, instance, seen, held)
+        return await self._step(namespace, wfc, view, instance, seen, lease)
+
+    async def _step(
+        self,
+        namespace: Namespace,
+        wfc: Manifest | None,
+        view: Callable[..., View],
+        instance: str,
+        seen: Observed,
+        lease: tuple[Ref, str] | None,
+    ) -> float | None:
+        """Do the next step of the drain, or of the removal that follows it, and say what is waited for."""
+        ours = seen.ours(namespace.uid)
         deployment = seen.deployment(namespace.uid)
         lives = deployment is not None and "deletionTimestamp" not in deployment["metadata"]
         drained = await self._drainer.look(namespace, instance, wfc, seen, lives=lives)
@@ -86,6 +104,8 @@ class Leaver:
                 await self._scale(deployment, wanted=True)
             note = replace(drained.note, message=f"opted out; {waits}")
             verdict = health.assess(deployment, seen.pods, seen.lease, now=self._wall_clock())
+        elif (held := await self._brake.leaving(namespace, begin=True)) is not None:
+            return await self._hold(namespace, wfc, view, instance, seen, held)
         else:
             outcome, waits = await self._take_down(namespace, seen, lease)
             # A fence is told: no label that comes or goes puts it right here.
@@ -94,11 +114,37 @@ class Leaver:
         wait: float | None = None
         if wfc is not None:
             stalled = drained.stalled or outcome.stalled
-            told = view(wfc, verdict, stalled=stalled, reconciling=note, seen=seen, drain=drained.progress)
+            progress = replace(drained.progress, confirmed=self._brake.confirmed(namespace))
+            told = view(wfc, verdict, stalled=stalled, reconciling=note, seen=seen, drain=progress)
             wait = await self._publisher.publish(wfc, told)
         if (later := drained.failed or outcome.later) is not None:
             raise later
         return min(each for each in (wait, drained.again, LOOK_AGAIN_SECONDS) if each is not None)
+
+    async def _hold(
+        self,
+        namespace: Namespace,
+        wfc: Manifest | None,
+        view: Callable[..., View],
+        instance: str,
+        seen: Observed,
+        held: Held,
+    ) -> float:
+        """Leave the child as it is, and say why; one that merely waits for the others says nothing yet."""
+        if held.note is None:
+            return held.again
+        deployment = seen.deployment(namespace.uid)
+        await self._scale(deployment, wanted=True)
+        if wfc is None:
+            await self._orphaned(namespace, seen.ours(namespace.uid), held.note.message)
+            return held.again
+        published = wfc.get("status") or {}
+        more = await self._drainer.newcomers.look(namespace, instance, published, seen)
+        note = replace(held.note, message=f"opted out; {held.note.message}")
+        verdict = health.assess(deployment, seen.pods, seen.lease, now=self._wall_clock())
+        told = view(wfc, verdict, reconciling=note, seen=seen, drain=Drain.of(published))
+        wait = await self._publisher.publish(wfc, told)
+        return min(each for each in (wait, more, held.again) if each is not None)
 
     async def _take_down(
         self, namespace: Namespace, seen: Observed, lease: tuple[Ref, str] | None
@@ -200,6 +246,7 @@ class Leaver:
     async def _gone(self, namespace: Namespace, wfc: Manifest | None, *, made_by_us: bool) -> float | None:
         """Nothing of ours is left: take the row away that we made, or say in a person's own that it rests."""
         self.forget(namespace.name)
+        self._brake.forget(namespace.name)
         self._fleet.nothing_of_ours(namespace.name)
         if wfc is None:
             self._publisher.forget(namespace.name)

@@ -17,6 +17,7 @@ from aiohttp import web
 from prometheus_client import REGISTRY, CollectorRegistry
 
 from metaoperator import handlers, probes, sources, unheard
+from metaoperator.brake import SETTLE_SECONDS, Brake
 from metaoperator.catalogue import Catalogue
 from metaoperator.cluster import RECURSION_LIMIT, Cluster, Selection
 from metaoperator.core import names
@@ -71,6 +72,14 @@ class Operator:
         recorder = Recorder(self._cluster, instance=self._identity)
         self._sweeper = Worker(self._swept, may_run=self._may_run, width=SWEEPERS, registry=CollectorRegistry())
         self._sweep = Sweep(self._cluster, self._mirror, self._fleet, recorder, self._sweeper.ask)
+        brake = Brake(
+            self._mirror,
+            self._fleet,
+            namespace=settings.namespace,
+            deny=settings.deny,
+            settle=SETTLE_SECONDS,
+            changed=self._changed,
+        )
         templates = Templates(self._mirror, self._catalogue)
         self._rolling = Rolling(
             self._cluster,
@@ -79,6 +88,7 @@ class Operator:
             recorder,
             templates,
             settings,
+            brake=brake,
             ask=self._worker.ask,
             ask_template=lambda name, delay: self._worker.ask(f"{handlers.TEMPLATE_KEY}{name}", delay),
         )
@@ -92,6 +102,7 @@ class Operator:
             sweep=self._sweep,
             rolling=self._rolling,
             wall_clock=self._rolling.clock,
+            brake=brake,
         )
         REGISTRY.register(probes.StrayWorkflows(self._reconciler.strays.counted, self._sweep.waiting))
         self._elector = Elector(
@@ -252,11 +263,11 @@ class Operator:
 
     # ---- names
 
-    def _changed(self, ref: Ref) -> None:
+    def _changed(self, ref: Ref, delay: float = 0.0) -> None:
         if ref.kind == CONTROLLER_TEMPLATE:
-            self._worker.ask(f"{handlers.TEMPLATE_KEY}{ref.name}")
+            self._worker.ask(f"{handlers.TEMPLATE_KEY}{ref.name}", delay)
         else:
-            self._worker.ask(ref.namespace or ref.name)
+            self._worker.ask(ref.namespace or ref.name, delay)
 
     def _sets_changed(self, templates: frozenset[str]) -> None:
         self._fleet.watch(self._catalogue.kinds)

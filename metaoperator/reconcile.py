@@ -15,6 +15,7 @@ from metaoperator import cluster as kube
 from metaoperator import drain, publish
 from metaoperator.act import Actor
 from metaoperator.adopt import Adopter
+from metaoperator.brake import Brake
 from metaoperator.core import health, names, optin, plan, shard
 from metaoperator.core.errors import Conflict, Fenced, NotLeading, Stalled
 from metaoperator.core.ignore import Ignored
@@ -61,6 +62,7 @@ class Reconciler:
         settings: Settings,
         *,
         sweep: Sweep | None = None,
+        brake: Brake | None = None,
         actor: Actor | None = None,
         rolling: Rolling | None = None,
         wall_clock: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -79,6 +81,7 @@ class Reconciler:
         self._sweep = sweep or Sweep(cluster, mirror, fleet, recorder, lambda *_: None, registry=CollectorRegistry())
         self._templates = templates
         self._rolling = rolling
+        self._brake = brake or Brake(mirror, fleet, namespace=settings.namespace, deny=settings.deny)
         self._publisher = publish.Publisher(cluster, mirror, recorder, wall_clock=wall_clock)
         holder = None if rolling is None else rolling.holder
         self._row = Row(cluster, mirror, fleet, recorded=None if holder is None else holder.spec)
@@ -92,6 +95,7 @@ class Reconciler:
             recorder,
             actor=self._actor,
             publisher=self._publisher,
+            brake=self._brake,
             wall_clock=wall_clock,
         )
 
@@ -128,6 +132,7 @@ class Reconciler:
         self._publisher.forget(name)
         self._actor.forget(name)
         self._leaver.forget(name)
+        self._brake.forget(name)
         self._row.forget(name)
         self.strays.forget(name)
         self._sweep.forget(name)
@@ -165,11 +170,13 @@ class Reconciler:
             desired, unseen = self._seen_kinds(desired)
         seen = self._fleet.observe(namespace.name, instance)
         if desired is not None and instance is not None and not paused:
-            outcome = await self._install(namespace, wfc, instance, desired, want.ignored, seen)
+            outcome = await self._install(namespace, wfc, instance, desired, want.ignored, seen, template=template)
             if outcome.wrote:
                 seen = self._fleet.observe(namespace.name, instance)
             await self._tell(wfc, outcome, desired)
             stalled = stalled or outcome.stalled
+        else:
+            self._brake.forget(namespace.name)
         stalled = stalled or unseen
         if stalled is None and seen.work is None:
             stalled = Note(
@@ -246,6 +253,8 @@ class Reconciler:
         desired: Desired,
         ignored: Sequence[Ignored],
         seen: Observed,
+        *,
+        template: str,
     ) -> Outcome:
         try:
             adoptions = await self._adopter.steps(namespace, wfc, desired, seen)
@@ -256,8 +265,12 @@ class Reconciler:
         if any(step.verb is Verb.PRUNE and plan.is_child(step.ref) for step in steps):
             # A child goes like a child at an opt-out: not before the API server itself confirms that it is idle.
             busy = (await drain.counted(self._cluster, namespace, instance, seen)).unfinished > 0
+            if (held := await self._brake.pruning(namespace, template, begin=not busy)) is not None:
+                return Outcome(refused=[held.note] if held.note is not None else [])
             plan_now = functools.partial(plan_now, busy=busy)
             steps = plan_now()
+        else:
+            self._brake.forget(namespace.name)
         outcome = await self._actor.install(steps, plan_now)
         if isinstance(outcome.later, Fenced):
             # The label may have gone while we wrote: then the fence is right, and there is nothing to tell here.

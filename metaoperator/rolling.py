@@ -5,6 +5,7 @@ from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from metaoperator.brake import Brake
 from metaoperator.check import Checker
 from metaoperator.cluster import Cluster
 from metaoperator.fleet import Fleet
@@ -35,6 +36,7 @@ class Rolling:
         templates: Templates,
         settings: Settings,
         *,
+        brake: Brake,
         ask: Ask,
         ask_template: Ask,
         wall_clock: Callable[[], datetime] | None = None,
@@ -61,6 +63,7 @@ class Rolling:
             self._goals,
             self._rollouts,
             self._revisions,
+            brake=brake,
             wall_clock=clock,
         )
 

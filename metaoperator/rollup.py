@@ -1,9 +1,11 @@
 """The status of a ControllerTemplate: whether its set can be used, who has it, and how far its rollout is."""
 
+import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from metaoperator.brake import Brake
 from metaoperator.cluster import Cluster
 from metaoperator.core import names, status
 from metaoperator.core.errors import Stalled
@@ -16,6 +18,8 @@ from metaoperator.recorder import Recorder
 from metaoperator.revisions import Revisions
 from metaoperator.rollout import Rollouts
 from metaoperator.templates import Templates
+
+log = logging.getLogger(__name__)
 
 UNKNOWN_SECONDS: Final = 0.3
 """So soon it is looked whether the whole fleet is known."""
@@ -39,6 +43,7 @@ class Rollup:
         rollouts: Rollouts,
         revisions: Revisions,
         *,
+        brake: Brake,
         wall_clock: Callable[[], datetime],
     ) -> None:
         """Remember nothing of a look."""
@@ -49,6 +54,7 @@ class Rollup:
         self._goals = goals
         self._rollouts = rollouts
         self._revisions = revisions
+        self._brake = brake
         self._wall_clock = wall_clock
 
     async def publish(self, name: str) -> float | None:
@@ -78,10 +84,12 @@ class Rollup:
             wfc for wfc in self._mirror.copies(WORKFLOW_CONTROLLER) if (wfc.get("status") or {}).get("template") == name
         ]
         ready = [wfc for wfc in users if status.condition(wfc["status"], names.Condition.READY).get("status") == "True"]
+        held = await self._brake.note(live)
         published = status.ours(live.get("status") or {})
         wanted = status.controller_template(
             generation=live["metadata"]["generation"],
             fault=fault,
+            held=held,
             revision=revision,
             total=len(users),
             ready=len(ready),
@@ -92,6 +100,10 @@ class Rollup:
         if wanted != published:
             self._mirror.learn(await self._cluster.apply_status(live, wanted))
         await self._tell(live, published, wanted)
+        said = status.condition(published, names.Condition.DELETION_HELD).get("message")
+        if held is not None and said != held.message:
+            log.warning("removal held", extra={"template": name, "message_": held.message})
+            await self._recorder.tell(live, held.reason, held.message, warning=True)
 
     async def _tell(self, live: Manifest, before: Manifest, after: Manifest) -> None:
         """Record an Event where something new is said: of the set, or of its rollout."""

@@ -37,6 +37,9 @@ SET_VERSION_ANNOTATION: Final = f"{GROUP}/set-version"
 LAST_APPLIED_ANNOTATION: Final = "kubectl.kubernetes.io/last-applied-configuration"
 """By it `kubectl apply` deletes what it wrote before and does not find in its file."""
 
+CONFIRM_REMOVAL_ANNOTATION: Final = f"{GROUP}/confirm-removal"
+"""On a ControllerTemplate, by a person: the word that names exactly those namespaces whose children may go."""
+
 INSTANCE_ID_ANNOTATION: Final = f"{GROUP}/instance-id"
 """On every object of a child: the instance ID that it was rendered for, empty for none."""
 INSTANCE_ID_POLICY_ANNOTATION: Final = f"{GROUP}/instance-id-policy"
@@ -140,6 +143,7 @@ class Condition(StrEnum):
     RECONCILING = "Reconciling"
     STALLED = "Stalled"
     ORPHANED_WORKFLOWS = "OrphanedWorkflows"
+    DELETION_HELD = "DeletionHeld"
 
 
 class Health(StrEnum):
@@ -219,6 +223,7 @@ class Reason(StrEnum):
     RETRYING = "Retrying"
     KIND_UNSEEN = "KindUnseen"
     ORPHANED = "Orphaned"
+    DELETION_LIMIT = "DeletionLimit"
     DRAINING = "Draining"
     SCHEDULES_WOULD_STOP = "SchedulesWouldStop"
     DRAIN_TIMEOUT = "DrainTimeout"

@@ -13,6 +13,7 @@ from metaoperator.core.status import Note
 
 _FOR_PEOPLE: Final = (Reason.CONFLICT, Reason.IMMUTABLE, Reason.DRIFT_FIGHT)
 _MENDED_FIRST: Final = (
+    Reason.DELETION_LIMIT,
     Reason.ADOPTION_REFUSED,
     Reason.OPERATOR_FORBIDDEN,
     Reason.KIND_UNSEEN,

@@ -27,11 +27,15 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drain:
-    """How far a drain is: since when it waits for Workflows, for how many, and how many objects it handed back."""
+    """How far a drain is: since when it waits for Workflows, for how many, and how many objects it handed back.
+
+    `confirmed` where it is one of more than may go at once, and a person agreed.
+    """
 
     since: datetime | None = None
     waiting: int = 0
     handed_back: int = 0
+    confirmed: bool = False
 
     @classmethod
     def of(cls, status: Mapping[str, Any]) -> "Drain":
@@ -41,12 +45,14 @@ class Drain:
             since = datetime.fromisoformat(said["since"])
         except (KeyError, TypeError, ValueError):
             since = None
-        return cls(since=since, handed_back=int(said.get("handedBack") or 0))
+        return cls(since=since, handed_back=int(said.get("handedBack") or 0), confirmed=said.get("confirmed") is True)
 
     def told(self) -> dict[str, Any]:
         """Write it as the status shows it."""
-        counts = {"waiting": self.waiting, "handedBack": self.handed_back}
-        return counts | ({} if self.since is None else {"since": self.since.strftime(_STAMP)})
+        told: dict[str, Any] = {"waiting": self.waiting, "handedBack": self.handed_back}
+        if self.confirmed:
+            told["confirmed"] = True
+        return told | ({} if self.since is None else {"since": self.since.strftime(_STAMP)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +150,7 @@ def controller_template(
     *,
     generation: int,
     fault: Note | None,
+    held: Note | None = None,
     revision: str,
     total: int,
     ready: int,
@@ -151,8 +158,11 @@ def controller_template(
     now: datetime,
     rollout: Rollout | None = None,
 ) -> dict[str, Any]:
-    """Compose the status of a ControllerTemplate: can its set be used, by whom it is, and how far its rollout is."""
-    told = fault or Note(reason=Reason.LOADED, message="the template set is loaded")
+    """Compose the status of a ControllerTemplate: can its set be used, by whom it is, and how far its rollout is.
+
+    A removal of children that is `held` leaves it ready, and stands where people look.
+    """
+    told = fault or held or Note(reason=Reason.LOADED, message="the template set is loaded")
     stalled = fault or (rollout.halted if rollout else None)
     moving = rollout.moving if rollout and stalled is None else None
     status: dict[str, Any] = {
@@ -162,6 +172,7 @@ def controller_template(
                 (Condition.READY, "False" if fault else "True", told),
                 (Condition.RECONCILING, *_abnormal(moving)),
                 (Condition.STALLED, *_abnormal(stalled)),
+                *([(Condition.DELETION_HELD, *_abnormal(held))] if held is not None else []),
             ],
             previous.get("conditions") or (),
             generation=generation,

@@ -10,6 +10,7 @@ from metaoperator.core import plan
 from metaoperator.mirror import COMPARE_SECONDS
 from tests.fake import FakeApiServer
 
+from .test_brake import confirm, held
 from .world import World
 
 SPACES = [f"team-{i}" for i in range(5)]
@@ -222,6 +223,8 @@ async def test_namespaces_that_came_and_went_leave_nothing_in_memory(world: Worl
             world.opt_out(each)
         for each in spaces[20:]:
             server.delete("Namespace", None, each)
+        await world.until(lambda: "confirm these 20" in held(world), 30)
+        confirm(world, held(world))
         await world.until(lambda: all(world.wfc(each) is None and not world.child(each) for each in spaces), 130)
         await asyncio.sleep(400)
         assert _remembered(one.operator) == before
@@ -248,6 +251,10 @@ def _remembered(operator: Any) -> dict[str, int]:
         "paused": reconciler._row._paused,
         "strangers": fleet._strangers,
         "published": reconciler._publisher._published_at,
+        "leaving": reconciler._brake._since,
+        "going": reconciler._brake._going,
+        "confirmed": reconciler._brake._confirmed,
+        "held": frozenset[Any]().union(*reconciler._brake._held.values()),
         **{str(each.selection): each._texts for each in fleet.informers},
     }
     return {name: len(each) for name, each in kept.items()}
