@@ -99,6 +99,25 @@ class Brake:
             self._changed(Ref(NAMESPACE, "", namespace.name), held.again)
         return held
 
+    async def planned(self, template: Manifest, members: frozenset[Member]) -> Note | None:
+        """Say what holds a change that would remove these children together; `None` where they may go."""
+        counted, name = await self._count(), template["metadata"]["name"]
+        recent = frozenset(each for each, (where, _) in self._begun.items() if where == name)
+        decision = brake.decide(
+            Census(
+                there=frozenset(counted.there.get(name, ())) | members,
+                leaving=members - self._going,
+                recent=recent,
+                confirmed=frozenset(self._confirmed),
+            ),
+            template.get("spec") or {},
+            {said(template)},
+        )
+        self._confirmed |= decision.confirmed
+        if not decision.held:
+            return None
+        return Note(reason=Reason.DELETION_LIMIT, message=brake.for_change(decision, name))
+
     def confirmed(self, namespace: Namespace) -> bool:
         """Tell whether a person has confirmed that this child is to go."""
         return Member(namespace=namespace.name, uid=namespace.uid) in self._confirmed
@@ -106,7 +125,7 @@ class Brake:
     async def note(self, template: Manifest) -> Note | None:
         """Say what is held of one ControllerTemplate's children. What a person changed in it is news to those."""
         name = template["metadata"]["name"]
-        terms = (_said(template), repr(template["spec"].get("deletionLimit")))
+        terms = (said(template), repr(template["spec"].get("deletionLimit")))
         if self._terms.get(name) != terms:
             self._terms[name] = terms
             self._counted = None
@@ -154,7 +173,7 @@ class Brake:
                 confirmed=frozenset(self._confirmed),
             ),
             counted.templates.get(template, {}).get("spec") or {},
-            {_said(each) for each in counted.templates.values()},
+            {said(each) for each in counted.templates.values()},
         )
         self._confirmed |= decision.confirmed
         if self._held.get(template, frozenset()) != decision.held:
@@ -217,5 +236,6 @@ def _stands(child: Manifest | None, namespace: Namespace) -> bool:
     return ownership.is_ours(child, namespace.uid)
 
 
-def _said(template: Manifest) -> str:
+def said(template: Manifest) -> str:
+    """Read by which word a person confirmed a removal."""
     return str((template["metadata"].get("annotations") or {}).get(names.CONFIRM_REMOVAL_ANNOTATION, ""))

@@ -22,7 +22,10 @@ from metaoperator.templates import Templates
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """One set revision of one ControllerTemplate, ready to render; `target` says why it is this one."""
+    """One set revision of one ControllerTemplate, ready to render; `target` says why it is this one.
+
+    `manifest` is the ControllerTemplate as it was read.
+    """
 
     template: str
     set_revision: str
@@ -31,6 +34,7 @@ class Goal:
     policy: Policy
     target: Target
     source: str | None
+    manifest: Manifest
 
 
 class Goals:
@@ -79,6 +83,7 @@ class Goals:
             policy=policy,
             target=aim,
             source=source,
+            manifest=template,
         )
 
     async def recorded(self, goal: Goal, set_revision: str) -> Goal | None:

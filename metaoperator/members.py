@@ -27,21 +27,21 @@ _OWN_FAULTS: Final = frozenset(
 )
 """What a namespace waits for a person with, whatever revision it has: it holds up nobody else."""
 _FAILING: Final = frozenset(
+    {Reason.POD_FAILING, Reason.POD_REFUSED, Reason.DEPLOYMENT_FAILED, Reason.LEASE_STALE, Reason.ARGO_CRDS_MISSING}
+)
+"""How a child fails with what was applied, and does not come right by itself."""
+_REFUSED: Final = frozenset(
     {
-        Reason.POD_FAILING,
-        Reason.POD_REFUSED,
-        Reason.DEPLOYMENT_FAILED,
-        Reason.LEASE_STALE,
         Reason.CONFLICT,
         Reason.IMMUTABLE,
         Reason.REJECTED,
         Reason.QUOTA_EXCEEDED,
         Reason.OPERATOR_FORBIDDEN,
         Reason.KIND_UNSEEN,
-        Reason.ARGO_CRDS_MISSING,
+        Reason.DELETION_LIMIT,
     }
 )
-"""What does not come right by itself."""
+"""Why it could not even be applied."""
 _LONG_AGO: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
 
@@ -88,7 +88,7 @@ class Found:
         reason = str(ready.get("reason", Reason.INSTALLING))
         return Child(
             ready=ready.get("status") == "True" and applied and settled,
-            failed=ready.get("status") != "True" and applied and reason in _FAILING,
+            failed=ready.get("status") != "True" and (reason in _REFUSED or (applied and reason in _FAILING)),
             since=_moment(ready.get("lastTransitionTime")) or now,
             reason=reason,
             message=str(ready.get("message", "")),

@@ -199,7 +199,8 @@ class Reconciler:
             remark=publish.PAUSED if paused else self._beside(namespace, seen, want.remark),
             strays=strays,
             standing=standing,
-            revision=desired.revision if desired else "",
+            # What is not in place yet has not been proved by a child that works on as before.
+            revision=desired.revision if desired is not None and outcome.whole and not paused else "",
             version=desired.version if desired else "",
             seen=seen,
             namespace=namespace,
@@ -266,7 +267,7 @@ class Reconciler:
             # A child goes like a child at an opt-out: not before the API server itself confirms that it is idle.
             busy = (await drain.counted(self._cluster, namespace, instance, seen)).unfinished > 0
             if (held := await self._brake.pruning(namespace, template, begin=not busy)) is not None:
-                return Outcome(refused=[held.note] if held.note is not None else [])
+                return Outcome(refused=[] if held.note is None else [held.note], settling=held.note is None)
             plan_now = functools.partial(plan_now, busy=busy)
             steps = plan_now()
         else:

@@ -49,7 +49,7 @@ class Rolling:
             Members(mirror, fleet, self._revisions, settings),
             self._revisions,
             self._goals,
-            Checker(cluster, fleet, self._goals),
+            Checker(cluster, fleet, self._goals, brake),
             ask=ask,
             ask_template=ask_template,
             wall_clock=clock,

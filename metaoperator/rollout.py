@@ -6,15 +6,17 @@ No step is stored. What was decided a moment ago is kept only to answer the many
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
+from metaoperator import brake
 from metaoperator.check import Candidate, Checked, Checker
 from metaoperator.core import names, rollout, status
 from metaoperator.core.errors import MetaoperatorError
 from metaoperator.core.model import Desired, Namespace
 from metaoperator.core.names import Condition, Reason
+from metaoperator.core.policy import Workflows
 from metaoperator.core.rollout import Decision, Phase
 from metaoperator.core.standing import Member
 from metaoperator.core.status import Note
@@ -147,9 +149,10 @@ class Rollouts:
         if state is None:
             state = self._states[goal.template] = _State(goal=goal, checked=Checked(set_revision=""))
         state.goal = goal
-        again = state.checked.faults or state.checked.later
+        again = state.checked.faults or state.checked.later or state.checked.refused
         old = state.checking is None and again and _now() - state.checked_at >= RECHECK_SECONDS
-        if state.checked.set_revision != goal.set_revision or old:
+        answered = state.checked.refused is not None and state.checked.said != brake.said(goal.manifest)
+        if state.checked.set_revision != goal.set_revision or old or answered:
             self._begin_check(state)
         checked = state.checked.done or state.checked.faults
         if not checked and told == goal.set_revision:
@@ -185,7 +188,7 @@ class Rollouts:
         state.failing = {key: since for key, since in state.failing.items() if key[0] in here}
         state.decision = rollout.decide(
             members,
-            state.goal.policy,
+            replace(state.goal.policy, workflows=Workflows.WAIT) if state.checked.patient else state.goal.policy,
             target=state.goal.target,
             checked=_verdict(state.checked, state.goal),
             now=now,
@@ -256,6 +259,8 @@ def _verdict(found: Checked, goal: Goal) -> Check:
     """Say what the check found, for the engine: one sentence that names the first namespaces."""
     if found.set_revision != goal.set_revision or not (found.done or found.faults):
         return Check(done=False)
+    if found.refused is not None:
+        return Check(fault=found.refused)
     if not found.faults:
         return Check()
     first = sorted(found.faults)[:_NAMED]

@@ -120,10 +120,19 @@ def for_namespace(decision: Decision, template: str, *, there: bool = True) -> s
 
 def for_template(decision: Decision, template: str) -> str:
     """Say which namespaces are held, and the command that confirms them and no others."""
+    return _held(decision, template, "label those again whose child is to stay")
+
+
+def for_change(decision: Decision, template: str) -> str:
+    """Say the same of a change of the template set, before anything of it is begun."""
+    return _held(decision, template, "let the template set render the child again")
+
+
+def _held(decision: Decision, template: str, cure: str) -> str:
     held = sorted(each.namespace for each in decision.held)
     more = f" and {len(held) - 10} more" if len(held) > 10 else ""
     return (
-        f"{sentence(decision)} ({', '.join(held[:10])}{more}); label those again whose child is to stay, or confirm "
+        f"{sentence(decision)} ({', '.join(held[:10])}{more}); {cure}, or confirm "
         f"these {len(held)}: kubectl annotate controllertemplate {template} "
         f"{names.CONFIRM_REMOVAL_ANNOTATION}={decision.word} --overwrite"
     )

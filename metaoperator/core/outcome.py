@@ -31,6 +31,8 @@ class Outcome:
     refused: list[Note] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     later: RetryableError | None = None
+    settling: bool = False
+    """Nothing was tried yet: whether too much would go with it is about to be seen."""
     failed: Refusal | None = None
     """What an answer of this pass said: `refused` and `later` hold those of earlier ones as well."""
 
@@ -45,6 +47,11 @@ class Outcome:
             first = min((note.reason for note in self.refused), key=_MENDED_FIRST.index)
             return Note(reason=first, message="; ".join(note.message for note in self.refused))
         return None
+
+    @property
+    def whole(self) -> bool:
+        """Tell whether all that was planned is in place now."""
+        return not (self.held or self.refused or self.missing or self.later or self.settling)
 
     @property
     def wrote(self) -> bool:

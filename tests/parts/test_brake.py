@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.fake import FakeApiServer
+from tests.fake.values import timestamp
 
 from .world import ALONE, ARGO, SIX, Manifest, World
 
@@ -104,13 +105,14 @@ async def test_labels_removed_in_bulk_remove_no_child_and_the_command_confirms_t
 
 async def test_who_is_labelled_again_keeps_the_child_and_nothing_is_held_any_more(world: World) -> None:
     """A person saw the message and took the mistake back: not one object was written."""
-    async with world.operator():
+    async with world.operator() as one:
         await served(world)
         before = everything(world)
         for each in SPACES:
             world.opt_out(each)
         await world.until(lambda: held(world) != "", 30)
         await world.until(lambda: world.condition(SPACES[0]) == ("True", "DeletionLimit"), 30)
+        world.server.store.clock = lambda: timestamp(one.operator._rolling.clock())  # it is made after that, not before
         world.make("Workflow", SPACES[0], "unstamped", api=ARGO, spec={})
         await world.until(lambda: [each["regarding"]["name"] for each in world.events("Draining")] == ["unstamped"], 30)
         world.server.delete("Workflow", SPACES[0], "unstamped")
@@ -297,24 +299,33 @@ def childless(folder: Path) -> Path:
 
 
 async def test_a_set_that_renders_no_child_any_more_removes_none_beyond_the_limit(world: World) -> None:
-    """The source is changed for thirty: at most five may go, the rest says why; changed back, all are there."""
+    """The source is changed for thirty: it starts nowhere; confirmed, it stops where a child does not come back."""
     async with world.operator(templates=(childless(world.folder),)):
         await served(world)
+        await world.proven()
         source = {"spec": {"source": {"directory": "childless"}}}
         world.server.patch("ControllerTemplate", None, "default", source, manager="kubectl")
-        await world.until(lambda: "confirm these 30" in held(world), 30)
+        await world.until(lambda: "confirm these 30" in planned(world), 30)
         await asyncio.sleep(300)
         assert there(world) == SPACES
         assert child_writes(world) == []
-        assert {world.condition(each, "Stalled") for each in SPACES} == {("True", "DeletionLimit")}
+        assert {world.condition(each) for each in SPACES} == {("True", "CheckFailed")}
         back = {"spec": {"source": {"directory": "workflow-controller"}}}
         world.server.patch("ControllerTemplate", None, "default", back, manager="kubectl")
-        await world.until(lambda: world.ready(*SPACES) and held(world) == "", 120)
+        await world.until(lambda: world.ready(*SPACES) and "confirm" not in planned(world), 120)
+        await world.until(lambda: {world.condition(each) for each in SPACES} == {("True", "Leading")})
         assert there(world) == SPACES
         world.server.patch("ControllerTemplate", None, "default", source, manager="kubectl")
-        await world.until(lambda: "confirm these 30" in held(world), 30)
-        confirm(world, held(world))
-        await world.until(lambda: not any(world.server.select("Deployment", each) for each in SPACES), 200)
+        await world.until(lambda: "confirm these 30" in planned(world), 30)
+        confirm(world, planned(world))
+        await world.until(lambda: len(there(world)) == 27, 200)
+        await world.until(lambda: world.rollout().get("phase") == "Failed", 1200)
+        assert len(there(world)) == 27
+
+
+def planned(world: World) -> str:
+    """Read what the rollout waits for."""
+    return str(world.rollout().get("message", ""))
 
 
 async def test_deleting_one_of_thirty_namespaces_writes_to_no_other(world: World, server: FakeApiServer) -> None:
