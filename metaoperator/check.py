@@ -90,7 +90,7 @@ class Checker:
     async def _rendered(self, goal: Goal, candidate: Candidate, found: Checked) -> Desired | None:
         name, head = candidate.namespace.name, candidate.head
         try:
-            desired = self._goals.render(goal, candidate.namespace, candidate.inputs, remember=True)
+            desired = await self._goals.wanted(goal, candidate.namespace, candidate.inputs)
         except Stalled as exc:
             own = head is None or await self._goals.fails_anyway(goal, head, candidate.namespace, candidate.inputs)
             (found.own if own else found.faults)[name] = exc.message

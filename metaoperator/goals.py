@@ -122,6 +122,24 @@ class Goals:
             except TemplateError as exc:
                 raise Stalled(Reason.TEMPLATE_INVALID, str(exc)) from exc
 
+    async def wanted(self, goal: Goal, namespace: Namespace, given: Inputs) -> Desired:
+        """Say what a goal means to one namespace: on a way back what it had there, else what is rendered now.
+
+        An operator that renders otherwise cannot make the bytes of its predecessor any more: only their record has
+        them. What the namespace itself has changed since is rendered anew. `Stalled` as from `render`.
+        """
+        if goal.set_revision == goal.source:
+            return self.render(goal, namespace, given, remember=True)
+        had = self._revisions.held(namespace.uid, goal.set_revision, goal.target.stable.get(goal.set_revision))
+        record = None if had is None or had.template != goal.template else await self._revisions.record(had)
+        if record is None:
+            return self.render(goal, namespace, given, remember=True)
+        if plain(record.inputs) != plain(given):
+            now = self.render(goal, namespace, given, remember=True)
+            if self.render(goal, namespace, record.inputs).revision != now.revision:
+                return now
+        return record.desired
+
     def render(self, goal: Goal, namespace: Namespace, given: Inputs, *, remember: bool = False) -> Desired:
         """Render a set revision for one namespace; `Stalled` tells what is wrong with it, or with the values."""
         try:

@@ -93,7 +93,7 @@ class Holder:
             remark = Note(reason=exc.reason, message=f"kept at revision {case.head.revision}: {exc.message}")
             return Holding(desired=await self.recorded(case.head), remark=remark)
         try:
-            wanted = self._goals.render(goal, namespace, case.inputs, remember=True)
+            wanted = await self._goals.wanted(goal, namespace, case.inputs)
         except Stalled as exc:
             if case.head is None:
                 raise

@@ -72,6 +72,16 @@ class Revisions:
         newest = self._records.of_namespace(namespace_uid)
         return next((each for each in newest if set_revision in (each.set_revision, *each.earlier)), None)
 
+    def held(self, namespace_uid: str, set_revision: str, stable: datetime | None) -> Head | None:
+        """Find what a namespace had, of what is kept, at a set revision, or when all of the fleet had that.
+
+        Who was given the same by an earlier set has no record of the later one.
+        """
+        newest = self._records.of_namespace(namespace_uid)
+        return self.at(namespace_uid, set_revision) or next(
+            (each for each in newest if stable is not None and each.since <= stable), None
+        )
+
     def heads(self, template: str) -> list[Head]:
         """List the current heads of a ControllerTemplate's namespaces, by name."""
         current = [self._records.of_namespace(uid)[0] for uid in self._records.namespaces()]

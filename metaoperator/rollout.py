@@ -130,6 +130,9 @@ class Rollouts:
         stable = goal.target.last_stable
         if stable is None or stable == goal.set_revision:
             return goal
+        state = self._states.get(goal.template)
+        if state is not None and state.goal.set_revision == goal.set_revision and state.decision is not None:
+            self._decide(state)  # the one at hand was made before it came, or before it was known what it would get
         if self.claim(namespace, goal) is None:
             self.claimed(namespace, goal)
             return goal

@@ -179,14 +179,14 @@ class Look:
         for each in left:
             if each.member.claimed:
                 self._let(each)
-            elif (self._ailing if each.ill else self._used) >= limit:
+            elif (self._ailing if each.ill else self._used - each.unavailable) >= limit:
                 self._tell([each], _budget(share))
             elif patience > 0 and each.member.work != 0:
                 self._tell([each], Note(reason=Reason.WAITS_FOR_WORKFLOWS, message=""))
                 self.due.append(patience)
             else:
                 self._ailing += each.ill
-                self._used += not each.ill
+                self._used += not (each.ill or each.unavailable)
                 self._let(each)
 
     def _patience(self, at: int, opened: datetime | None) -> float:

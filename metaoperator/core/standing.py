@@ -157,7 +157,7 @@ def of(member: Member, wave: Wave, ground: Ground) -> Standing:
         standing.pending = True
         standing.back = head is not None and ground.target.going_back(head)
         standing.ill = head is not None and not member.child.ready and before(head, member.child) != READY
-        if member.claimed and head is not None:
+        if head is not None and (member.claimed or _still_starting(standing, head, ground)):
             standing.ailing, standing.unavailable = standing.ill, not standing.ill
     else:
         standing.changed = ground.moved(head) and head.before != NEW
@@ -181,6 +181,19 @@ def _proven(standing: Standing, head: Head, ground: Ground) -> None:
         left = ground.left(ground.policy.progress_deadline_seconds, child.since, resumed=True)
         standing.lost = left <= 0
         standing.look_again(left)
+
+
+def _still_starting(standing: Standing, head: Head, ground: Ground) -> bool:
+    """Tell whether an earlier move took down who has to move again, and it may yet come up: it takes from the budget.
+
+    Who fails, or is late, takes nothing: what mends it may have to go through earlier waves first.
+    """
+    child = standing.member.child
+    if child.ready or child.failed or standing.ill:
+        return False
+    left = ground.left(ground.policy.progress_deadline_seconds, head.since)
+    standing.look_again(left)
+    return left > 0
 
 
 def _under_way(standing: Standing, head: Head, soak: float, ground: Ground) -> None:

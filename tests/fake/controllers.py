@@ -20,8 +20,9 @@ _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 class DeploymentController:
     """Gives every Deployment a ReplicaSet, Running Pods and, unless told otherwise, the Lease of an Argo child.
 
-    Works at each change while it is on; `broken` names Deployments (as `namespace/name`) whose pods never become ready.
-    Pods that the API server refuses are tried again ever later, and only a condition tells of them.
+    Works at each change while it is on; `broken` names Deployments (as `namespace/name`), or registries (as the host of
+    an image), whose pods never become ready, `leaderless` those whose pods never take their Lease. Pods start within
+    `startup` seconds. Those that the API server refuses are tried again ever later, and only a condition tells of them.
     """
 
     def __init__(self, server: FakeApiServer, *, leases: bool = True) -> None:
@@ -33,6 +34,8 @@ class DeploymentController:
         self._refusals: dict[tuple[str, str], int] = {}
         self._started: dict[tuple[str, str], str] = {}
         self.broken: set[str] = set()
+        self.leaderless: set[str] = set()
+        self.startup = 0.0
 
     async def __aenter__(self) -> Self:
         self.switch_on()
@@ -65,6 +68,24 @@ class DeploymentController:
                 self._server.patch(
                     "Lease", *where, {"spec": {"renewTime": micro(self._server.now())}}, manager="workflow-controller"
                 )
+
+    def crash(self, *what: str) -> None:
+        """Let running pods crash from now on, and never come back: of Deployments or registries, as in `broken`."""
+        self.broken.update(what)
+        for pod in self._server.select("Pod"):
+            name = pod["metadata"].get("annotations", {}).get("fake/deployment")
+            if name and self._marked(self.broken, pod["metadata"]["namespace"], name, pod["spec"]):
+                self._tell(pod, waiting="CrashLoopBackOff")
+                self._ask(pod["metadata"]["namespace"], name)
+
+    @staticmethod
+    def _marked(marks: set[str], namespace: str, name: str, spec: Manifest) -> bool:
+        hosts = {each.get("image", "").partition("/")[0] for each in spec.get("containers", ())}
+        return bool(marks & {f"{namespace}/{name}", *hosts})
+
+    def _ask(self, namespace: str, name: str) -> None:
+        self._dirty.add((namespace, name))
+        self._wake.set()
 
     def _notice(self, kind: Kind, event: Event) -> None:
         metadata = event.obj["metadata"]
@@ -119,19 +140,16 @@ class DeploymentController:
                 self._later(namespace, name)
         if not refusal:
             self._refusals.pop((namespace, name), None)
-        ready = 0 if f"{namespace}/{name}" in self.broken else len(pods)
+        running = [pod for pod in pods if (pod.get("status") or {}).get("phase") == "Running"]
+        ready = 0 if self._marked(self.broken, namespace, name, template["spec"]) else len(running)
         self._publish(deployment, wanted, len(pods), ready, refusal)
-        if self._leases and pods and ready:
-            self._hold_lease(namespace, name, template, pods[0]["metadata"]["name"])
+        leads = self._leases and not self._marked(self.leaderless, namespace, name, template["spec"])
+        if leads and ready:
+            self._hold_lease(namespace, name, template, running[0]["metadata"]["name"])
 
     def _later(self, namespace: str, name: str) -> None:
         count = self._refusals[namespace, name] = self._refusals.get((namespace, name), -1) + 1
-
-        def again() -> None:
-            self._dirty.add((namespace, name))
-            self._wake.set()
-
-        asyncio.get_running_loop().call_later(min(2.0**count, 1000.0), again)
+        asyncio.get_running_loop().call_later(min(2.0**count, 1000.0), self._ask, namespace, name)
 
     def _make_set(self, deployment: Manifest, name: str, labels: dict[str, str]) -> Manifest:
         spec = {**deployment["spec"], "selector": {"matchLabels": labels}}
@@ -155,26 +173,39 @@ class DeploymentController:
         pod = self._server.create(
             {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}, manager=MANAGER
         )
-        broken = f"{metadata['namespace']}/{name}" in self.broken
+        if self._marked(self.broken, metadata["namespace"], name, template["spec"]):
+            return self._tell(pod, waiting="ImagePullBackOff")
+        if not self.startup:
+            return self._tell(pod)
+        asyncio.get_running_loop().call_later(self.startup, self._start, pod, name)
+        return self._tell(pod, waiting="ContainerCreating")
+
+    def _start(self, pod: Manifest, deployment: str) -> None:
+        live = self._server.get("Pod", pod["metadata"]["namespace"], pod["metadata"]["name"])
+        if live and live["metadata"]["uid"] == pod["metadata"]["uid"] and "deletionTimestamp" not in live["metadata"]:
+            self._tell(live)
+            self._ask(live["metadata"]["namespace"], deployment)
+
+    def _tell(self, pod: Manifest, *, waiting: str = "") -> Manifest:
+        """Publish how a pod does: it runs, or its containers wait for something."""
         status = {
-            "phase": "Pending" if broken else "Running",
-            "conditions": [_condition("Ready", on=not broken, now=self._server.store.clock())],
+            "phase": "Pending" if waiting and waiting != "CrashLoopBackOff" else "Running",
+            "conditions": [_condition("Ready", on=not waiting, now=self._server.store.clock())],
             "containerStatuses": [
                 {
                     "name": each["name"],
-                    "ready": not broken,
+                    "ready": not waiting,
                     "restartCount": 0,
                     "image": each.get("image", ""),
-                    "state": {"waiting": {"reason": "ImagePullBackOff"}}
-                    if broken
+                    "state": {"waiting": {"reason": waiting}}
+                    if waiting
                     else {"running": {"startedAt": self._server.store.clock()}},
                 }
-                for each in template["spec"].get("containers", ())
+                for each in pod["spec"].get("containers", ())
             ],
         }
-        return self._server.patch(
-            "Pod", metadata["namespace"], pod["metadata"]["name"], {"status": status}, sub="status", manager="kubelet"
-        )
+        where = pod["metadata"]["namespace"], pod["metadata"]["name"]
+        return self._server.patch("Pod", *where, {"status": status}, sub="status", manager="kubelet")
 
     def _publish(self, deployment: Manifest, wanted: int, there: int, ready: int, refusal: str) -> None:
         metadata, now = deployment["metadata"], self._server.store.clock()
