@@ -526,6 +526,20 @@ def test_another_revision_in_the_middle_starts_with_the_canary_again() -> None:
     assert found.failed is None
 
 
+def test_who_still_starts_at_the_revision_before_takes_from_the_budget_until_it_fails_or_is_late() -> None:
+    """It is down because of a rollout; what mends a broken one is not kept waiting by it."""
+    sets = [set_head(FIX, 3, since=ago(5)), *SETS]
+    policy = Policy(max_unavailable=Share(amount=1), progress_deadline_seconds=600)
+
+    def admitted(seconds: float, victim: Any) -> tuple[str, ...]:
+        fleet = [member("a", wanted=f"r-{FIX}"), moved("b", seconds, wanted=f"r-{FIX}", child=victim)]
+        return decide(fleet, policy, sets=sets, source=FIX).admitted
+
+    assert admitted(9, child(ready=False, since=ago(9))) == ("b",)
+    assert admitted(700, child(ready=False, since=ago(700)))[0] == "a"
+    assert admitted(20, failing(ago(20)))[0] == "a"
+
+
 @pytest.mark.parametrize(
     ("record", "ready", "wanted"),
     [
