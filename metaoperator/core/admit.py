@@ -70,12 +70,7 @@ class Look:
     def admit(self) -> None:
         """Say of everyone who has to move that it may, or why not."""
         target = self.ground.target
-        for each in self.all:
-            if not each.there and each.member.wanted is None and not each.member.apart:
-                message = "the new revision cannot be rendered for this namespace"
-                self.waits[each.member.namespace] = Note(reason=Reason.CHECK_FAILED, message=message)
-            elif each.pending and each.member.head is None and (target.proved or target.last_stable is None):
-                self._let(each)  # there is nothing else that it could be given
+        self._begin()
         self._go_back([each for each in self.all if each.pending and each.back])
         for at, row in enumerate(self.rows):
             if target.proved:
@@ -96,6 +91,33 @@ class Look:
             for before, below in zip(self.rows[at:], self.rows[at + 1 :], strict=False):
                 self._tell(self._left(below), self.stops.lasting or _after(below.wave, before.wave))
             return
+
+    def _begin(self) -> None:
+        """Say what no wave and no budget has a say in."""
+        for at, row in enumerate(self.rows):
+            self._tell_of_checking(at, row)
+        for each in self.all:
+            if each.member.namespace in self._said:
+                continue
+            if not each.there and each.member.wanted is None and not each.member.apart:
+                message = "the new revision cannot be rendered for this namespace"
+                self.waits[each.member.namespace] = Note(reason=Reason.CHECK_FAILED, message=message)
+            elif (
+                each.pending
+                and each.member.head is None
+                and (self.ground.target.proved or self.ground.target.last_stable is None)
+            ):
+                self._let(each)  # there is nothing else that it could be given
+
+    def _tell_of_checking(self, at: int, row: Row) -> None:
+        """Tell those of whom the check does not know yet what they get: no fault, and nothing that changes soon."""
+        unchecked = self.stops.unchecked
+        if unchecked is None or unchecked.reason is not Reason.ROLLOUT_CHECKING:
+            return
+        first = not any(above.standings for above in self.rows[:at])
+        note = self.stops.lasting or (unchecked if first else _after(row.wave, self.rows[at - 1].wave))
+        unknown = (each for each in row.standings if each.member.wanted is None and not each.member.apart)
+        self._tell([each for each in unknown if not each.there], note)
 
     def _go_back(self, pending: Sequence[Standing]) -> None:
         """Let those go back who were on the way to what failed, or to what nobody wants any more.
