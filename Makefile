@@ -115,7 +115,8 @@ chaos: $(READY) image ## freeze leaders 20 times, kill all replicas 50 times in 
 long: $(READY) image ## the e2e tests that have a short form in `make test`, in full, on the local cluster
 	@mkdir -p bench/results
 	@E2E=full $(WITH_CLUSTER) env KUBECONFIG=$(KUBECONFIG_LOCAL) $(SHELL) -c 'set -o pipefail; $(PY) -m pytest -q -rP \
-		tests/e2e/test_settled.py tests/e2e/test_drain.py tests/e2e/test_every_door.py | tee bench/results/long.log'
+		tests/e2e/test_settled.py tests/e2e/test_drain.py tests/e2e/test_every_door.py \
+		tests/e2e/test_rollout.py | tee bench/results/long.log'
 
 .PHONY: compat
 compat: $(READY) ## the main job on the kubeconfig's cluster: make compat VERSION=v4.1.2 [IMAGE=… EXECUTOR=…]

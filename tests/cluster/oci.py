@@ -8,6 +8,7 @@ import hashlib
 import io
 import json
 import tarfile
+import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -155,6 +156,25 @@ def oci_archive(path: Path, *, reference: str, layers: list[Layer], config: dict
             with layer.path.open("rb") as file:
                 tar.addfile(info, file)
     return _sha256(manifest_blob)
+
+
+def with_files(archive: Path, path: Path, *, reference: str, entries: Iterable[Entry]) -> None:
+    """Write an OCI archive's image anew, under another name, with one layer more that lays files over it."""
+    with tarfile.open(archive) as tar, tempfile.TemporaryDirectory(prefix="metaoperator-image-") as scratch:
+        (described,) = json.loads(_member(tar, "index.json"))["manifests"]
+        image = json.loads(_member(tar, _blob_name(described["digest"])))
+        content = json.loads(_member(tar, _blob_name(image["config"]["digest"])))
+        layers = []
+        for number, (each, diff_id) in enumerate(zip(image["layers"], content["rootfs"]["diff_ids"], strict=True)):
+            blob = Path(scratch, str(number))
+            blob.write_bytes(_member(tar, _blob_name(each["digest"])))
+            layers.append(Layer(path=blob, digest=each["digest"], diff_id=diff_id))
+        plain = tar_of(entries)
+        packed = gzip.compress(plain, mtime=EPOCH)
+        over = Path(scratch, "over")
+        over.write_bytes(packed)
+        layers.append(Layer(path=over, digest=_sha256(packed), diff_id=_sha256(plain)))
+        oci_archive(path, reference=reference, layers=layers, config=content["config"])
 
 
 def docker_archive(path: Path, *, reference: str, layer: bytes, config: dict[str, object]) -> None:

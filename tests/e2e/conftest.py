@@ -41,6 +41,7 @@ ORDER = (
     "artifact_gc",
     "takeover",
     "killed",
+    "rollout",
     "uninstalled",
 )
 ODD_NAMES = ("null", "0123", "1e3", "on")

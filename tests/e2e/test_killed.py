@@ -8,27 +8,23 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.e2e import simulated
+from tests.e2e import replicas, simulated
 from tests.e2e.audit import Audit, Entry, code, target, told
 from tests.e2e.install import Installation
-from tests.e2e.local import CHECKOUT, LOGS, OPERATOR, Api, Kubectl, condition, eventually
+from tests.e2e.local import LOGS, OPERATOR, Api, Kubectl, condition, eventually
 from tests.e2e.namespaces import OBJECTS, Namespaces
 
 FULL = os.environ.get("CHAOS") == "full"
 NAMES = [f"e2e-killed-{number:02}" for number in range(1, (50 if FULL else 20) + 1)]
 CREATES = 7 * len(NAMES)  # six objects of the set and the WorkflowController
 KILLS = 50 if FULL else 4
-REPLICAS = ("e2e-host-a", "e2e-host-b")
 
 
 @pytest.fixture
@@ -36,37 +32,9 @@ def kubeconfig(simulated_nodes: None, installation: Installation, kubectl: Kubec
     """Act as the operator's own ServiceAccount, with no pod of it running, beside simulated nodes."""
     del simulated_nodes
     kubectl("apply", "--server-side", "-f", simulated.TEMPLATE)
-    installation.scale(0)
-    token = kubectl("create", "token", OPERATOR, "-n", OPERATOR, "--duration=1h").strip()
-    path = api.bearer_kubeconfig(token)
-    try:
+    with replicas.no_pods(installation, kubectl, api) as path:
         yield path
-    finally:
-        path.unlink()
         kubectl("delete", "--ignore-not-found", "-f", simulated.TEMPLATE)
-        installation.scale(2)
-
-
-@contextmanager
-def _replicas(kubeconfig: Path, log: Path) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Run both replicas; whichever still runs at the end is killed."""
-    command = [sys.executable, "-m", "metaoperator", "run", "--kubeconfig", str(kubeconfig), "--port", "0"]
-    processes = []
-    try:
-        with log.open("ab") as file:
-            for name in REPLICAS:
-                # The same names each time, as a container that is started again in its pod keeps its own.
-                environment = {**os.environ, "POD_NAME": name, "POD_NAMESPACE": OPERATOR}
-                started = subprocess.Popen(
-                    [*command, "--log-format", "json"], cwd=CHECKOUT, env=environment, stdout=file, stderr=file
-                )
-                processes.append(started)
-        yield processes
-    finally:
-        for process in processes:
-            process.kill()
-        for process in processes:
-            process.wait()
 
 
 def _creates(audit: Audit, mark: int) -> Counter[tuple[str, str, str]]:
@@ -89,10 +57,10 @@ def test_opt_ins_survive_kills_of_all_replicas_with_one_create_for_each_object(
     points = sorted(random.sample(range(1, CREATES - 20), KILLS))
     killed_at = []
     for number in points:
-        with _replicas(kubeconfig, log) as replicas:
+        with replicas.running(kubeconfig, log) as processes:
             eventually(lambda number=number: _assert_made(audit, mark, number), seconds=90, every=0.05)  # type: ignore[misc]
             time.sleep(random.uniform(0, 0.1))
-            assert [each.poll() for each in replicas] == [None, None], f"a replica ended by itself: {log}"
+            assert [each.poll() for each in processes] == [None, None], f"a replica ended by itself: {log}"
         killed_at.append(len(_creates(audit, mark)))
         if killed_at[-1] == CREATES:
             break
@@ -101,13 +69,13 @@ def test_opt_ins_survive_kills_of_all_replicas_with_one_create_for_each_object(
     assert in_the_middle >= KILLS // 2
 
     begin = log.stat().st_size
-    with simulated.Children(api), _replicas(kubeconfig, log) as replicas:
+    with simulated.Children(api), replicas.running(kubeconfig, log) as processes:
         for name in NAMES:
             row = namespaces.ready(name, seconds=300)
             assert condition(row, "Stalled")["status"] == "False"
-        for each in replicas:
+        for each in processes:
             each.send_signal(signal.SIGTERM)
-        assert [each.wait(timeout=30) for each in replicas] == [0, 0]
+        assert [each.wait(timeout=30) for each in processes] == [0, 0]
 
     entries = list(audit.writes(mark))
     # A client that is killed while its request is on the way leaves this answer, whether the object was stored or not.

@@ -1,5 +1,6 @@
 """The same files give the same image, wherever and whenever it is built."""
 
+import io
 import json
 import os
 import tarfile
@@ -81,3 +82,33 @@ def test_a_docker_archive_keeps_its_name(tmp_path: Path) -> None:
     )
     oci.docker_archive(tmp_path / "image.tar", reference="example/tool:1", layer=layer, config={})
     assert oci.names(tmp_path / "image.tar") == ["example/tool:1"]
+
+
+def test_files_laid_over_an_image_are_one_layer_more_and_all_else_stays(
+    layers: list[oci.Layer], tmp_path: Path
+) -> None:
+    """The image that is laid over keeps its configuration and its layers; only the name is another."""
+    config: dict[str, object] = {"User": "65534:65534", "Entrypoint": ["python3"]}
+    oci.oci_archive(tmp_path / "one.tar", reference="example:1", layers=layers[:1], config=config)
+    changed = [oci.Entry(name="b.py", data=b"other", mode=0o644)]
+    oci.with_files(tmp_path / "one.tar", tmp_path / "other.tar", reference="example:other", entries=changed)
+    assert oci.names(tmp_path / "other.tar") == ["example:other"]
+    with tarfile.open(tmp_path / "other.tar") as tar:
+
+        def blob(digest: str) -> bytes:
+            found = tar.extractfile("blobs/" + digest.replace(":", "/"))
+            assert found is not None
+            return found.read()
+
+        index = tar.extractfile("index.json")
+        assert index is not None
+        image = json.loads(blob(json.loads(index.read())["manifests"][0]["digest"]))
+        content = json.loads(blob(image["config"]["digest"]))
+        below, over = (each["digest"] for each in image["layers"])
+        with tarfile.open(fileobj=io.BytesIO(blob(over))) as layer:
+            laid = layer.extractfile("b.py")
+            assert laid is not None
+            assert (layer.getnames(), laid.read()) == (["b.py"], b"other")
+    assert below == layers[0].digest
+    assert content["config"] == config
+    assert content["rootfs"]["diff_ids"][0] == layers[0].diff_id
