@@ -165,6 +165,10 @@ class Rollouts:
             return None
         if checked:
             self._wake(goal, decision)
+        if state.checked.faults or state.checked.later or state.checked.refused:
+            # What refuses it may be mended without an event: nothing else would ask for the next look.
+            due = RECHECK_SECONDS if decision.again is None else min(RECHECK_SECONDS, decision.again)
+            return replace(decision, again=due)
         return decision
 
     def _begin_check(self, state: _State) -> None:
@@ -179,6 +183,9 @@ class Rollouts:
             await self._checker.check(goal, [each for each in candidates if each is not None], found)
         except MetaoperatorError as exc:
             found.later = str(exc)
+        except Exception as exc:
+            log.exception("a bug: please report it", extra={"template": goal.template})
+            found.later = f"{type(exc).__name__}: {exc}"
         state.checked_at, state.checking = _now(), None
         state.wanted.update({name: (goal.set_revision, wanted) for name, wanted in found.wanted.items()})
         self._ask_template(goal.template, 0.0)
@@ -205,9 +212,12 @@ class Rollouts:
         key = found.namespace.uid, "" if head is None else head.revision
         if child.failed:
             since = state.failing.setdefault(key, _now())
-        else:
+        elif child.ready:
             state.failing.pop(key, None)
             since = _now()
+        else:
+            # One that crashes at each start is Failed only in between, and is not well before it is ready.
+            since = state.failing.get(key, _now())
         at, wanted = state.wanted.get(name, ("", ""))
         return Member(
             namespace=name,

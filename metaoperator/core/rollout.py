@@ -122,6 +122,7 @@ def _stable(look: Look) -> bool:
     return (
         target.set_revision is not None
         and not target.proved
+        and look.checked.done
         and (look.stops.stop is None or look.stops.stop.reason is Reason.ROLLOUT_PAUSED)
         and all(row.complete for row in look.rows)
         and any(each.there and each.member.head is not None and each.member.head.proven for each in look.all)
@@ -143,6 +144,9 @@ def _phase(look: Look, *, stable: bool) -> tuple[Phase, Note]:
         if pending:
             return Phase.ROLLING_BACK, Note(reason=Reason.ROLLING_BACK, message=f"going back to {to}: {why}")
         return Phase.ROLLED_BACK, Note(reason=Reason.ROLLED_BACK, message=f"gone back to {to}: {why}")
+    unknown = look.checked.fault is None and look.stops.unchecked
+    if unknown and any(not each.there and not each.member.apart for each in look.all):
+        return Phase.CHECKING, unknown  # who has not been asked about may have to move
     if pending:
         return _under_way(look)
     if stable or target.proved:
