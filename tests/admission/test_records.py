@@ -159,7 +159,8 @@ def test_the_operator_keeps_records_in_its_own_namespace_only(records: World) ->
     for namespace in (SERVED, OUT):
         code, answer = records.send("POST", _path(namespace), _record(name="one"), who=THE_OPERATOR)
         assert code == 403, answer
-        assert "cannot create resource" in answer["message"]
+        # Other tests of this API server may have given it more rights, as this one does below.
+        assert any(said in answer["message"] for said in ("cannot create resource", "metaoperator-operator-writes"))
     records.kubectl("apply", "-f", "-", stdin=EVERYWHERE)
     records.kubectl("create", "clusterrolebinding", "records", "--clusterrole=records", f"--user={THE_OPERATOR}")
     try:

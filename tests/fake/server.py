@@ -62,6 +62,7 @@ class FakeApiServer:
         self.users: dict[str, str] = {}  # who a bearer token is; who is held to the roles in the store
         self.authorizer = Authorizer(self.store)
         self.bookmark_every = bookmark_every
+        self.withdrawn = False  # whether any kind ever was
         self.url = ""
         self.definitions = Definitions(self.store)
         self.collector = Collector(self.store)
@@ -149,6 +150,7 @@ class FakeApiServer:
         if definition is None:
             raise LookupError(f"{kind} is not a custom kind")
         self.delete("CustomResourceDefinition", None, name)
+        self.withdrawn = True
         for field in ("resourceVersion", "uid", "generation", "managedFields"):
             definition["metadata"].pop(field, None)
         return definition
