@@ -257,6 +257,7 @@ def test_a_bad_image_stops_at_the_canary_and_is_rolled_back(
     """By itself, with nobody else's child written to: not by the operator, and by no one else."""
     del images, fleet
     others = [name for name in ALL if name not in CANARIES]
+    had = {name: namespaces.ready(name)["status"]["version"] for name in CANARIES}
     before, generations, mark = _versions(api, others), _generations(api), audit.mark()
     assert len(before) > len(CHILD_RESOURCES) * len(others)
     _set_version(kubectl, BAD)
@@ -268,8 +269,7 @@ def test_a_bad_image_stops_at_the_canary_and_is_rolled_back(
 
     rollout = eventually(rolled_back, seconds=240, every=1)
 
-    for name in CANARIES:
-        assert namespaces.ready(name)["status"]["version"] == GOOD
+    assert {name: namespaces.ready(name)["status"]["version"] for name in CANARIES} == had
     moved = {name: count - generations[name] for name, count in _generations(api).items()}
     assert sorted(moved[name] for name in CANARIES) == [0, 2], "one canary there and back, the other never"
     assert {name for name, count in moved.items() if count} < set(CANARIES)
