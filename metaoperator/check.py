@@ -45,15 +45,14 @@ class Candidate:
 class Checked:
     """What was found so far. `wanted` is the revision that each namespace would get, `faults` why it cannot.
 
-    `own` ones could not be rendered where they stand either. `removed` would lose their child, which `said`, a person's
-    word, may confirm. `refused` is why it starts nowhere although each could have it. `patient` ones are not to be
-    moved while Workflows run. `later` is why the API server could not be asked: then it is asked again.
+    `removed` would lose their child, which `said`, a person's word, may confirm. `refused` is why it starts nowhere
+    although each could have it. `patient` ones are not to be moved while Workflows run. `later` is why the API server
+    could not be asked: then it is asked again.
     """
 
     set_revision: str
     wanted: dict[str, str] = field(default_factory=dict)
     faults: dict[str, str] = field(default_factory=dict)
-    own: dict[str, str] = field(default_factory=dict)
     removed: set[Member] = field(default_factory=set)
     said: str = ""
     moves: dict[str, tuple[str, str, Mapping[str, Any]]] = field(default_factory=dict)
@@ -61,6 +60,11 @@ class Checked:
     patient: frozenset[str] = frozenset()
     later: str = ""
     done: bool = False
+
+    @property
+    def amiss(self) -> bool:
+        """Tell whether anything is in its way that may be mended without an event."""
+        return bool(self.faults or self.later or self.refused)
 
 
 class Checker:
@@ -93,7 +97,8 @@ class Checker:
             desired = await self._goals.wanted(goal, candidate.namespace, candidate.inputs)
         except Stalled as exc:
             own = head is None or await self._goals.fails_anyway(goal, head, candidate.namespace, candidate.inputs)
-            (found.own if own else found.faults)[name] = exc.message
+            if not own:
+                found.faults[name] = exc.message
             return None
         found.wanted[name] = desired.revision
         if head is not None and head.version and head.version != desired.version:

@@ -103,12 +103,11 @@ class Holder:
             return Holding(desired=kept, waits=Note(reason=Reason.CHECK_FAILED, message=exc.message))
         self._rollouts.wants(namespace, goal, wanted)
         if names.SPEC_LOST_ANNOTATION in (wfc["metadata"].get("annotations") or {}):
-            return Holding(
-                desired=wanted
-            )  # the row is held, or was held for nothing, before anything of it is recorded
-        return await (
-            self._first(case, goal, wanted) if case.head is None else self._next(case, case.head, goal, wanted)
-        )
+            # The row is held, or was held for nothing, before anything of it is recorded.
+            return Holding(desired=wanted)
+        if case.head is None:
+            return await self._first(case, goal, wanted)
+        return await self._next(case, case.head, goal, wanted)
 
     async def _next(self, case: Case, head: Head, goal: Goal, wanted: Desired) -> Holding:
         """Go on from what is recorded."""

@@ -14,7 +14,7 @@ from metaoperator import brake
 from metaoperator.check import Candidate, Checked, Checker
 from metaoperator.core import names, rollout, status
 from metaoperator.core.errors import MetaoperatorError
-from metaoperator.core.model import Desired, Namespace
+from metaoperator.core.model import Desired, Manifest, Namespace
 from metaoperator.core.names import Condition, Reason
 from metaoperator.core.policy import Workflows
 from metaoperator.core.rollout import Decision, Phase
@@ -152,8 +152,7 @@ class Rollouts:
         if state is None:
             state = self._states[goal.template] = _State(goal=goal, checked=Checked(set_revision=""))
         state.goal = goal
-        again = state.checked.faults or state.checked.later or state.checked.refused
-        old = state.checking is None and again and _now() - state.checked_at >= RECHECK_SECONDS
+        old = state.checking is None and state.checked.amiss and _now() - state.checked_at >= RECHECK_SECONDS
         answered = state.checked.refused is not None and state.checked.said != brake.said(goal.manifest)
         if state.checked.set_revision != goal.set_revision or old or answered:
             self._begin_check(state)
@@ -165,7 +164,7 @@ class Rollouts:
             return None
         if checked:
             self._wake(goal, decision)
-        if state.checked.faults or state.checked.later or state.checked.refused:
+        if state.checked.amiss:
             # What refuses it may be mended without an event: nothing else would ask for the next look.
             due = RECHECK_SECONDS if decision.again is None else min(RECHECK_SECONDS, decision.again)
             return replace(decision, again=due)
@@ -178,9 +177,10 @@ class Rollouts:
         state.checking = asyncio.create_task(self._check(state, state.goal, state.checked))
 
     async def _check(self, state: _State, goal: Goal, found: Checked) -> None:
-        candidates = [_candidate(each, goal) for each in self._members.of(goal.template) if each.row is not None]
+        members = self._members.of(goal.template)
+        candidates = [_candidate(each, each.row, goal) for each in members if each.row is not None]
         try:
-            await self._checker.check(goal, [each for each in candidates if each is not None], found)
+            await self._checker.check(goal, candidates, found)
         except MetaoperatorError as exc:
             found.later = str(exc)
         except Exception as exc:
@@ -261,10 +261,9 @@ class Rollouts:
                 self._ask(name, 0.0)
 
 
-def _candidate(found: Found, goal: Goal) -> Candidate | None:
+def _candidate(found: Found, row: Manifest, goal: Goal) -> Candidate:
     instance = found.spec.get("instanceID") or found.status.get("instanceID") or ""
-    assert found.row is not None
-    given = inputs(found.namespace, goal.template, found.row, instance)
+    given = inputs(found.namespace, goal.template, row, instance)
     return Candidate(namespace=found.namespace, inputs=given, head=found.head)
 
 
